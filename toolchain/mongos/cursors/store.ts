@@ -1,0 +1,2 @@
+/** Open cursors of the router by id. */
+export class CursorStore {}
