@@ -1,0 +1,48 @@
+import { rm } from "node:fs/promises";
+import { AlfabravoError } from "../infra/model/problem.ts";
+import { createProgress } from "../toolchain/index.ts";
+import { findDeployment } from "./support/deployment.ts";
+import { runEngine } from "./support/engine.ts";
+import type { CommandOptions } from "./support/options.ts";
+import { exitCode } from "./support/outcome.ts";
+import { dataFolder } from "./support/project.ts";
+import { openEngine, prepareStack } from "./support/stack.ts";
+
+export interface DownOptions extends CommandOptions {
+  /** Delete the data folder too. */
+  readonly purge: boolean;
+}
+
+/** Stops everything that the stack started. The data folder stays unless `purge` is given. */
+export async function down(options: DownOptions): Promise<number> {
+  const progress = createProgress({ json: options.json });
+  const engine = await openEngine(progress);
+  const deployment = await findDeployment(engine, options.stack).catch(() => undefined);
+  const folder = deployment?.dataFolder ?? dataFolder(options.stack);
+  await prepareStack(engine, options.stack, progress);
+  const step = progress.step(`stop stack ${options.stack}`);
+  progress.stop();
+  const run = await runEngine(
+    engine,
+    ["destroy", "--stack", options.stack, "--yes", "--skip-preview", "--suppress-outputs"],
+    options.json ? "capture" : "inherit",
+  );
+  if (run.exitCode !== 0) {
+    step.fail();
+    throw new AlfabravoError(`stack ${options.stack} was not taken down whole`, {
+      where: `stack ${options.stack}`,
+      next: "read what the engine says above, put it right, and run `down` again: it goes on where it stopped",
+      ...(run.stderr || run.stdout ? { cause: new Error(`${run.stdout}\n${run.stderr}`.trim()) } : {}),
+    });
+  }
+  if (options.purge) await rm(folder, { recursive: true, force: true });
+  if (options.json) console.log(JSON.stringify({ stack: options.stack, data: options.purge ? "deleted" : folder }));
+  else if (options.purge) console.log(`stack ${options.stack} is down, its data is deleted`);
+  else {
+    console.log(`stack ${options.stack} is down; its data stays in ${folder}`);
+    console.log(
+      "next: `npx alfabravo up` starts it again on the same data; `npx alfabravo down --purge` deletes the data",
+    );
+  }
+  return exitCode.fine;
+}

@@ -1,0 +1,79 @@
+/**
+ * What a killed `pulumi up` leaves behind in a file backend, and how the next one gets past it:
+ * a lock file whose process is gone, and operations that were begun and never reported.
+ */
+import { readdir, readFile, rm } from "node:fs/promises";
+import { hostname } from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { AlfabravoError } from "../../infra/model/problem.ts";
+import { projectName } from "./project.ts";
+
+interface LockContent {
+  readonly pid: number;
+  readonly hostname: string;
+  readonly timestamp: string;
+}
+
+/** The folder of a `file://` backend, or undefined when the state lies elsewhere (a service keeps its own locks). */
+export function backendFolder(backendUrl: string | undefined): string | undefined {
+  return backendUrl?.startsWith("file://") ? path.join(fileURLToPath(backendUrl), ".pulumi") : undefined;
+}
+
+/**
+ * Removes locks whose process is gone on this machine.
+ * @returns how many were removed
+ * @throws AlfabravoError when a lock belongs to a process that lives, or to another machine: two updates of one stack
+ * at once would overwrite each other's state.
+ */
+export async function clearStaleLocks(folder: string, stack: string): Promise<number> {
+  const locks = path.join(folder, "locks", "organization", projectName, stack);
+  const names = await readdir(locks).catch(() => []);
+  let removed = 0;
+  for (const name of names) {
+    const file = path.join(locks, name);
+    const lock = await readLock(file);
+    if (!lock) continue;
+    if (lock.hostname === hostname() && !(await isEngine(lock.pid))) {
+      await rm(file, { force: true });
+      removed += 1;
+      continue;
+    }
+    throw new AlfabravoError(
+      `stack ${stack} is being changed by another process (pid ${lock.pid} on ${lock.hostname})`,
+      {
+        where: file,
+        next: `wait until it has ended; if you are sure that nothing runs, \`npx pulumi cancel -s ${stack} --yes\` removes the lock`,
+      },
+    );
+  }
+  return removed;
+}
+
+/** Whether an interrupted update left operations that were begun and never reported. */
+export async function hasPendingOperations(folder: string, stack: string): Promise<boolean> {
+  const file = path.join(folder, "stacks", projectName, `${stack}.json`);
+  const text = await readFile(file, "utf8").catch(() => undefined);
+  if (!text) return false;
+  const state = JSON.parse(text) as { checkpoint?: { latest?: { pending_operations?: unknown[] } } };
+  return (state.checkpoint?.latest?.pending_operations?.length ?? 0) > 0;
+}
+
+async function readLock(file: string): Promise<LockContent | undefined> {
+  const text = await readFile(file, "utf8").catch(() => undefined);
+  if (!text) return undefined;
+  return JSON.parse(text) as LockContent;
+}
+
+/** A process id alone proves nothing, since ids are used again: it must be a Pulumi engine too. */
+async function isEngine(pid: number): Promise<boolean> {
+  const commandLine = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => undefined);
+  if (commandLine !== undefined) return path.basename(commandLine.split("\0")[0] ?? "").startsWith("pulumi");
+  if (process.platform === "linux") return false;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

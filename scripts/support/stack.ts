@@ -1,0 +1,76 @@
+/** A stack as the commands see it: the engine that runs it, and the deployment that it made. */
+import { existsSync } from "node:fs";
+import path from "node:path";
+import { AlfabravoError } from "../../infra/model/problem.ts";
+import { type Progress, prepareToolchain, toolEnvironment } from "../../toolchain/index.ts";
+import { type Engine, runEngine } from "./engine.ts";
+import { projectName, projectRoot } from "./project.ts";
+import { backendFolder, clearStaleLocks, hasPendingOperations } from "./stack-lock.ts";
+
+/** Installs what is missing and returns the engine with its environment. */
+export async function openEngine(progress: Progress): Promise<Engine> {
+  const toolchain = await prepareToolchain({ progress });
+  return {
+    program: toolchain.pulumi.path,
+    cwd: projectRoot,
+    environment: toolEnvironment(toolchain, projectRoot),
+  };
+}
+
+/** Makes the stack ready for an update: it exists, and nothing that a killed update left behind is in the way. */
+export async function prepareStack(engine: Engine, stack: string, progress: Progress): Promise<void> {
+  const folder = backendFolder(process.env.PULUMI_BACKEND_URL ?? engine.environment.PULUMI_BACKEND_URL);
+  if (folder) {
+    const removed = await clearStaleLocks(folder, stack);
+    if (removed > 0) progress.log(`removed the lock of an update of stack ${stack} that was killed`);
+  }
+  if (!folder || !existsSync(path.join(folder, "stacks", projectName, `${stack}.json`))) {
+    await engineStep(engine, ["stack", "select", "--create", stack], `stack ${stack} could not be made`);
+  }
+  if (folder && (await hasPendingOperations(folder, stack))) await forgetPendingOperations(engine, stack, progress);
+}
+
+/**
+ * Every create of ours adopts what is already there, so an operation that was begun and never reported needs no
+ * inspection by hand: the next update simply does it again. Importing a state drops its pending operations.
+ */
+async function forgetPendingOperations(engine: Engine, stack: string, progress: Progress): Promise<void> {
+  const folder = path.join(projectRoot, ".alfabravo");
+  const file = path.join(folder, `${stack}.recovered.json`);
+  await engineStep(
+    engine,
+    ["stack", "export", "-s", stack, "--file", file],
+    `the state of stack ${stack} could not be read`,
+  );
+  await engineStep(
+    engine,
+    ["stack", "import", "-s", stack, "--file", file],
+    `the state of stack ${stack} could not be mended`,
+  );
+  progress.log("an earlier update was interrupted; this one does its unfinished steps again");
+}
+
+async function engineStep(engine: Engine, args: readonly string[], failure: string): Promise<string> {
+  const run = await runEngine(engine, [...args, "--non-interactive"], "capture");
+  if (run.exitCode !== 0) {
+    throw new AlfabravoError(failure, {
+      where: `pulumi ${args.join(" ")}`,
+      cause: new Error(run.stderr.trim() || run.stdout.trim()),
+      next: "run `npx alfabravo doctor`, then the command above by hand to see more",
+    });
+  }
+  return run.stdout;
+}
+
+/** The stack's outputs, its secrets masked. Undefined when nothing is deployed. */
+export async function readOutputs(
+  engine: Engine,
+  stack: string,
+  options: { showSecrets: boolean },
+): Promise<Record<string, unknown> | undefined> {
+  const args = ["stack", "output", "--json", "-s", stack, ...(options.showSecrets ? ["--show-secrets"] : [])];
+  const run = await runEngine(engine, [...args, "--non-interactive"], "capture");
+  if (run.exitCode !== 0) return undefined;
+  const outputs = JSON.parse(run.stdout) as Record<string, unknown>;
+  return Object.keys(outputs).length > 0 ? outputs : undefined;
+}

@@ -1,0 +1,75 @@
+import type { Check } from "../infra/cluster/verify/cluster.ts";
+import { AlfabravoError } from "../infra/model/problem.ts";
+import { topologyTable } from "../infra/plan/topology-table.ts";
+import { createProgress, formatElapsed } from "../toolchain/index.ts";
+import { openDeployment } from "./support/deployment.ts";
+import { runEngine } from "./support/engine.ts";
+import type { CommandOptions } from "./support/options.ts";
+import { exitCode } from "./support/outcome.ts";
+import { maskPassword, renderChecks, renderConnections, renderSummary, renderVerdict } from "./support/render.ts";
+import { openEngine, prepareStack, readOutputs } from "./support/stack.ts";
+import { verdictCode, verifyDeployment } from "./verify.ts";
+
+export interface UpOptions extends CommandOptions {
+  /** Run the checks at the end. */
+  readonly verify: boolean;
+}
+
+/**
+ * Builds or repairs the cluster and verifies it. Safe to interrupt at any moment and to run again.
+ * Local processes are started without asking; on every other stack the engine shows its plan and asks, unless `yes`.
+ */
+export async function up(options: UpOptions): Promise<number> {
+  const startedAt = performance.now();
+  const progress = createProgress({ json: options.json });
+  const engine = await openEngine(progress);
+  await prepareStack(engine, options.stack, progress);
+  progress.stop();
+
+  const ask = !options.yes && options.stack !== "local";
+  const run = await runEngine(
+    engine,
+    ["up", "--stack", options.stack, "--suppress-outputs", ...(ask ? [] : ["--yes", "--skip-preview"])],
+    options.json ? "capture" : "inherit",
+  );
+  if (run.exitCode !== 0) {
+    throw new AlfabravoError(`stack ${options.stack} is not up`, {
+      where: `stack ${options.stack}`,
+      next: "read what the engine says above, put it right, and run `up` again: it goes on where it stopped",
+      ...(options.json ? { cause: new Error(`${run.stdout}\n${run.stderr}`.trim()) } : {}),
+    });
+  }
+
+  const deployment = await openDeployment(engine, options.stack);
+  const checks: Check[] = options.verify ? await verifyDeployment(deployment, progress) : [];
+  const outputs = await readOutputs(engine, options.stack, { showSecrets: true });
+  progress.stop();
+  const uris = Object.entries((outputs?.uris ?? {}) as Record<string, string>);
+  const masked = Object.fromEntries(uris.map(([datacenter, uri]) => [datacenter, maskPassword(uri)]));
+  const elapsedMillis = Math.round(performance.now() - startedAt);
+  const code = options.verify ? verdictCode(checks) : exitCode.fine;
+  if (options.json) {
+    console.log(JSON.stringify({ stack: options.stack, verdict: code, elapsedMillis, uris: masked, checks }, null, 2));
+    return code;
+  }
+  const { spec, dataFolder } = deployment;
+  console.log(`\n${topologyTable(spec)}\n`);
+  if (options.verify) console.log(`${renderChecks(checks)}\n`);
+  console.log(
+    [
+      `${spec.name} is up on stack ${options.stack} in ${formatElapsed(elapsedMillis)}: ${renderSummary(spec)}`,
+      ...(options.verify ? [renderVerdict(checks)] : []),
+      `data: ${dataFolder}`,
+      "",
+      "Connect:",
+      renderConnections(masked),
+      "",
+      "Next:",
+      "  npx alfabravo status --show-secrets   connection strings with their passwords",
+      "  npx alfabravo drift                   has anybody changed it by hand?",
+      "  npx pulumi preview -s local           what a change of stacks/reference.ts would do",
+      "  npm run down                          stop it; the data stays",
+    ].join("\n"),
+  );
+  return code;
+}
