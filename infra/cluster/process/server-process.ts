@@ -1,0 +1,444 @@
+/** A mongod or mongos that outlives whoever started it: started, found again, restarted and stopped by its data folder. */
+import { spawn } from "node:child_process";
+import { constants } from "node:fs";
+import { access, open, readdir } from "node:fs/promises";
+import path from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { AlfabravoError } from "../../model/problem.ts";
+import {
+  claimFolder,
+  type Marker,
+  makeFolder,
+  type ProcessFolder,
+  processFolder,
+  readMarker,
+  writeMarker,
+} from "./folder.ts";
+import { askServer } from "./hello.ts";
+import { tellingLines } from "./log-tail.ts";
+import { commandLine, findByArgument, holderOfPort, identify, isAlive, type ProcessIdentity } from "./os-process.ts";
+import { isPortFree, LOOPBACK, pickPort } from "./ports.ts";
+
+export interface ServerSpec {
+  /** Whose it is: processes of other clusters in the same folder are refused. */
+  readonly cluster: string;
+  readonly name: string;
+  readonly program: "mongod" | "mongos";
+  /** The folder with the program. */
+  readonly binDir: string;
+  /** The folder of the whole cluster; this process has one of its own in it, named after itself. */
+  readonly dataDir: string;
+  readonly role: "configsvr" | "shardsvr" | "router";
+  /** Of a mongod. */
+  readonly replicaSet?: string | undefined;
+  /** Of a mongos: `set/host:port,host:port`. */
+  readonly configdb?: string | undefined;
+  /** 0: a free one, chosen once and remembered in the data folder. */
+  readonly port: number;
+  /** Path of the keyfile. */
+  readonly keyfile: string;
+  readonly wiredTigerCacheSizeGB?: number | undefined;
+  readonly oplogSizeMB?: number | undefined;
+  readonly setParameters?: Readonly<Record<string, string | number | boolean>> | undefined;
+}
+
+export interface ServerState {
+  readonly running: boolean;
+  readonly pid?: number | undefined;
+  readonly port?: number | undefined;
+  readonly logPath: string;
+  /** Of the server, as it says itself; undefined when it does not run. */
+  readonly version?: string | undefined;
+  /** What it was started with. */
+  readonly arguments: readonly string[];
+}
+
+export interface RunOptions {
+  readonly signal: AbortSignal;
+  readonly progress: (text: string) => void;
+  /** Milliseconds in which it has to play its role. */
+  readonly readyMillis?: number;
+}
+
+const READY_MILLIS = 120_000;
+const STOP_MILLIS = 60_000;
+/** After it a process that we started and do not want any more is killed: nothing of value was acknowledged yet. */
+const DISCARD_MILLIS = 5_000;
+const POLL_MILLIS = 25;
+const ANSWER_MILLIS = 2_000;
+/** The exit code of mongod and mongos when another process has the port. */
+const EXIT_ADDRESS_IN_USE = 48;
+const PORT_ATTEMPTS = 3;
+
+/**
+ * Makes the server run as `spec` says and waits until it plays its role. One that runs so already is left alone; one
+ * that runs otherwise is restarted, never two of one cluster at a time.
+ *
+ * A server that this call started and that does not come up is stopped again, so that nothing runs that no state knows.
+ *
+ * @throws AlfabravoError when the folder is another cluster's, the port is taken, or the server dies or stays silent
+ */
+export async function ensureServer(spec: ServerSpec, options: RunOptions): Promise<ServerState> {
+  const folder = processFolder(spec.dataDir, spec.name);
+  let marker = await claimFolder(folder.path, spec);
+  const running = await findRunning(folder, marker);
+  if (running) {
+    if (await runsAs(running, spec, folder, marker)) return adopt(spec, folder, marker, running, options);
+    return exclusive(spec.cluster, async () => {
+      options.progress("restarting with changed settings");
+      await endProcess(running, spec.name, STOP_MILLIS);
+      marker = { ...marker, process: undefined };
+      return start(spec, folder, marker, options);
+    });
+  }
+  return start(spec, folder, marker, options);
+}
+
+/** What is there, without changing anything. Undefined when the folder does not exist. */
+export async function observeServer(spec: Pick<ServerSpec, "dataDir" | "name">): Promise<ServerState | undefined> {
+  const folder = processFolder(spec.dataDir, spec.name);
+  const marker = await readMarker(folder.path);
+  if (!marker) return undefined;
+  const running = await findRunning(folder, marker);
+  const words = running ? await commandLine(running.pid) : undefined;
+  return {
+    running: running !== undefined,
+    ...(running ? { pid: running.pid } : {}),
+    port: marker.port,
+    logPath: folder.logPath,
+    version: running && marker.port !== undefined ? await versionOf(marker.port) : undefined,
+    arguments: words ? argumentsOf(words, marker) : (marker.arguments ?? []),
+  };
+}
+
+/**
+ * Stops the server in good order and keeps its data. Does nothing when it does not run.
+ *
+ * @throws AlfabravoError when it does not end in time
+ */
+export async function stopServer(
+  spec: Pick<ServerSpec, "dataDir" | "name">,
+  progress: (text: string) => void = () => undefined,
+): Promise<void> {
+  const folder = processFolder(spec.dataDir, spec.name);
+  const marker = await readMarker(folder.path);
+  if (!marker) return;
+  const running = await findRunning(folder, marker);
+  if (running) {
+    progress(`stopping pid ${running.pid}`);
+    await endProcess(running, spec.name, STOP_MILLIS);
+  }
+  await writeMarker(folder.path, { ...marker, process: undefined });
+}
+
+/**
+ * Stops every server whose folder lies in `dataDir`, also those that no state knows because the update that started
+ * them was killed.
+ *
+ * @returns their names
+ */
+export async function stopAllServers(dataDir: string): Promise<readonly string[]> {
+  const names = await readdir(dataDir).catch(() => []);
+  const stopped = await Promise.all(
+    names.map(async (name) => {
+      const state = await observeServer({ dataDir, name }).catch(() => undefined);
+      if (!state?.running) return undefined;
+      await stopServer({ dataDir, name });
+      return name;
+    }),
+  );
+  return stopped.filter((name) => name !== undefined);
+}
+
+/** Where the program is; undefined when it is not there or cannot be run. */
+export async function findProgram(binDir: string, program: string): Promise<string | undefined> {
+  const file = path.join(binDir, program);
+  return access(file, constants.X_OK).then(
+    () => file,
+    () => undefined,
+  );
+}
+
+/** The port that an earlier run chose for this process, if any: it is known before anything is started. */
+export async function rememberedPort(spec: Pick<ServerSpec, "dataDir" | "name">): Promise<number | undefined> {
+  const marker = await readMarker(processFolder(spec.dataDir, spec.name).path).catch(() => undefined);
+  return marker?.port;
+}
+
+function serverArguments(spec: ServerSpec, folder: ProcessFolder, port: number): readonly string[] {
+  const common = [
+    ...["--port", String(port), "--bind_ip", LOOPBACK],
+    ...["--logpath", folder.logPath, "--logappend", "--keyFile", spec.keyfile],
+  ];
+  const parameters = Object.entries(spec.setParameters ?? {}).flatMap(([name, value]) => [
+    "--setParameter",
+    `${name}=${value}`,
+  ]);
+  if (spec.program === "mongos") return ["--configdb", spec.configdb ?? "", ...common, ...parameters];
+  return [
+    ...[`--${spec.role}`, "--replSet", spec.replicaSet ?? ""],
+    ...common,
+    ...["--dbpath", folder.dbPath, "--nounixsocket"],
+    ...["--wiredTigerCacheSizeGB", String(spec.wiredTigerCacheSizeGB ?? 0.25)],
+    ...["--oplogSize", String(spec.oplogSizeMB ?? 128)],
+    ...["--setParameter", "diagnosticDataCollectionEnabled=false"],
+    // By default a member that is told to end waits 15 s for clients to notice. All clients here are on this machine.
+    ...["--setParameter", "shutdownTimeoutMillisForSignaledShutdown=100"],
+    ...parameters,
+  ];
+}
+
+async function adopt(
+  spec: ServerSpec,
+  folder: ProcessFolder,
+  marker: Marker,
+  running: ProcessIdentity,
+  options: RunOptions,
+): Promise<ServerState> {
+  const port = marker.port ?? spec.port;
+  await writeMarker(folder.path, { ...marker, process: running });
+  return ready(
+    spec,
+    folder,
+    port,
+    options,
+    async () => ((await isAlive(running)) ? undefined : "it has ended"),
+    running,
+  );
+}
+
+async function start(
+  spec: ServerSpec,
+  folder: ProcessFolder,
+  marker: Marker,
+  options: RunOptions,
+): Promise<ServerState> {
+  const program = await findProgram(spec.binDir, spec.program);
+  if (!program) {
+    throw new AlfabravoError(`there is no ${spec.program} that can be run in ${spec.binDir}`, {
+      where: spec.binDir,
+      next: "set MONGODB_BIN_DIR to a folder that holds mongod and mongos",
+    });
+  }
+  for (let attempt = 1; ; attempt++) {
+    const port = await portFor(spec, folder, marker);
+    const chosenNow = spec.port === 0 && marker.port === undefined;
+    const started = await launch(spec, folder, program, { ...marker, port });
+    try {
+      return await ready(spec, folder, port, options, started.death, started.identity);
+    } catch (error) {
+      await discard(started.identity);
+      await writeMarker(folder.path, { ...marker, port: chosenNow ? undefined : port });
+      // Someone took the port between our choice and the server's start: another one is as good.
+      if (chosenNow && started.exitCode() === EXIT_ADDRESS_IN_USE && attempt < PORT_ATTEMPTS) continue;
+      throw error;
+    }
+  }
+}
+
+async function portFor(spec: ServerSpec, folder: ProcessFolder, marker: Marker): Promise<number> {
+  const { port: remembered } = marker;
+  if (spec.port === 0 && remembered === undefined) return pickPort();
+  const port = spec.port === 0 ? (remembered ?? 0) : spec.port;
+  if (remembered !== undefined && port !== remembered && spec.program === "mongod" && (await hasData(folder))) {
+    throw new AlfabravoError(
+      `${spec.name} is known to its replica set as ${LOOPBACK}:${remembered}, and port ${port} is asked for`,
+      {
+        where: folder.path,
+        next: `keep port ${remembered}; a member moves by adding a new one beside it and removing the old one`,
+      },
+    );
+  }
+  if (await isPortFree(port)) return port;
+  const holder = await holderOfPort(port);
+  const who = holder ? `process ${holder.pid} (${holder.command})` : "another process, which cannot be seen from here";
+  throw new AlfabravoError(`port ${port}, which ${spec.name} needs, is in use by ${who}`, {
+    where: `${LOOPBACK}:${port}`,
+    next: `end that process${spec.port === 0 ? "" : ", or choose another port"}, then run again`,
+  });
+}
+
+interface Launched {
+  readonly identity: ProcessIdentity;
+  /** Why it has ended; undefined while it runs. */
+  readonly death: () => Promise<string | undefined>;
+  readonly exitCode: () => number | null;
+}
+
+async function launch(spec: ServerSpec, folder: ProcessFolder, program: string, marker: Marker): Promise<Launched> {
+  if (spec.program === "mongod") await makeFolder(folder.dbPath);
+  const words = serverArguments(spec, folder, marker.port ?? 0);
+  // The port is remembered before the server can be known to anyone under it.
+  await writeMarker(folder.path, { ...marker, process: undefined, arguments: words });
+  const output = await open(folder.outputPath, "w", 0o600);
+  try {
+    const child = spawn(program, words, {
+      cwd: folder.path,
+      // A session of its own: it lives on when whoever started it is interrupted or killed.
+      detached: true,
+      stdio: ["ignore", output.fd, output.fd],
+      env: { ...process.env, LC_ALL: "C" },
+    });
+    const failure = new Promise<Error>((resolve) => child.once("error", resolve));
+    const { pid } = child;
+    if (pid === undefined) {
+      throw new AlfabravoError(`${program} cannot be started: ${(await failure).message}`, { where: program });
+    }
+    child.unref();
+    const identity = (await identify(pid)) ?? { pid, started: "ended at once" };
+    await writeMarker(folder.path, { ...marker, process: identity, arguments: words });
+    const ended = () => child.exitCode !== null || child.signalCode !== null;
+    return {
+      identity,
+      exitCode: () => child.exitCode,
+      death: async () => (ended() ? `it ended with ${child.signalCode ?? `exit code ${child.exitCode}`}` : undefined),
+    };
+  } finally {
+    await output.close();
+  }
+}
+
+async function ready(
+  spec: ServerSpec,
+  folder: ProcessFolder,
+  port: number,
+  options: RunOptions,
+  death: () => Promise<string | undefined>,
+  identity: ProcessIdentity,
+): Promise<ServerState> {
+  const { signal, progress, readyMillis = READY_MILLIS } = options;
+  const end = performance.now() + readyMillis;
+  let last = "no answer yet";
+  for (;;) {
+    signal.throwIfAborted();
+    const reason = await death();
+    if (reason !== undefined) throw await failed(spec, folder, `${reason} while starting`);
+    try {
+      const hello = await askServer(LOOPBACK, port, { hello: 1 }, ANSWER_MILLIS);
+      const state = roleOf(hello);
+      if (state.plays) break;
+      if (state.seen !== last) progress(state.seen);
+      last = state.seen;
+    } catch (error) {
+      last = error instanceof Error ? error.message : String(error);
+    }
+    if (performance.now() > end) {
+      throw await failed(spec, folder, `it did not come up within ${readyMillis / 1000} s (last seen: ${last})`);
+    }
+    await delay(POLL_MILLIS, undefined, { signal });
+  }
+  return {
+    running: true,
+    pid: identity.pid,
+    port,
+    logPath: folder.logPath,
+    version: await versionOf(port),
+    arguments: serverArguments(spec, folder, port),
+  };
+}
+
+/** A mongod plays its role as primary, secondary or arbiter, or when it waits to be told its replica set. */
+function roleOf(hello: Record<string, unknown>): { plays: boolean; seen: string } {
+  if (hello.ok !== 1) return { plays: false, seen: `hello says ${String(hello.errmsg ?? "no")}` };
+  if (hello.msg === "isdbgrid") return { plays: true, seen: "routing" };
+  const plays =
+    hello.isWritablePrimary === true ||
+    hello.secondary === true ||
+    hello.arbiterOnly === true ||
+    hello.isreplicaset === true;
+  return { plays, seen: plays ? "ready" : "answers, but is neither primary nor secondary yet" };
+}
+
+async function failed(spec: ServerSpec, folder: ProcessFolder, what: string): Promise<AlfabravoError> {
+  const lines = await tellingLines([folder.outputPath, folder.logPath]);
+  const shown = lines.length > 0 ? `; its last words:\n${lines.map((line) => `  ${line}`).join("\n")}` : "";
+  return new AlfabravoError(`${spec.program} ${spec.name} is not usable: ${what}${shown}`, {
+    where: folder.logPath,
+    next: `read ${folder.logPath}, correct the cause, then run again: its data is kept`,
+  });
+}
+
+async function versionOf(port: number): Promise<string | undefined> {
+  const info = await askServer(LOOPBACK, port, { buildInfo: 1 }, ANSWER_MILLIS).catch(() => undefined);
+  return typeof info?.version === "string" ? info.version : undefined;
+}
+
+/** The server that runs on this folder, whether its start could still be written down or not. */
+async function findRunning(folder: ProcessFolder, marker: Marker): Promise<ProcessIdentity | undefined> {
+  const { process: known } = marker;
+  if (known && (await isAlive(known)) && (await commandLine(known.pid))?.includes(folder.logPath)) return known;
+  const [found] = await findByArgument(folder.logPath);
+  return found;
+}
+
+async function runsAs(
+  running: ProcessIdentity,
+  spec: ServerSpec,
+  folder: ProcessFolder,
+  marker: Marker,
+): Promise<boolean> {
+  const words = await commandLine(running.pid);
+  const port = spec.port === 0 ? marker.port : spec.port;
+  if (!words || port === undefined) return false;
+  const wanted = serverArguments(spec, folder, port);
+  // The program itself, and an interpreter before it, may lie elsewhere than last time.
+  return words.slice(-wanted.length).join("\0") === wanted.join("\0");
+}
+
+function argumentsOf(words: readonly string[], marker: Marker): readonly string[] {
+  return words.slice(-(marker.arguments?.length ?? words.length));
+}
+
+/** Ends a process that is provably ours and waits until it is gone. */
+async function endProcess(identity: ProcessIdentity, name: string, deadlineMillis: number): Promise<void> {
+  const end = performance.now() + deadlineMillis;
+  if (!(await isAlive(identity))) return;
+  signalProcess(identity.pid, "SIGTERM");
+  while (await isAlive(identity)) {
+    if (performance.now() > end) {
+      throw new AlfabravoError(
+        `${name} (pid ${identity.pid}) did not end within ${deadlineMillis / 1000} s of SIGTERM`,
+        {
+          where: `pid ${identity.pid}`,
+          next: "look at its log; when it hangs for good, end it with SIGKILL (its journal keeps the data) and run again",
+        },
+      );
+    }
+    await delay(POLL_MILLIS);
+  }
+}
+
+async function discard(identity: ProcessIdentity): Promise<void> {
+  try {
+    await endProcess(identity, `pid ${identity.pid}`, DISCARD_MILLIS);
+  } catch {
+    if (await isAlive(identity)) signalProcess(identity.pid, "SIGKILL");
+  }
+}
+
+function signalProcess(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    // It ended by itself in the meantime.
+    if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error;
+  }
+}
+
+async function hasData(folder: ProcessFolder): Promise<boolean> {
+  const files = await readdir(folder.dbPath).catch(() => []);
+  return files.some((file) => file.startsWith("WiredTiger"));
+}
+
+const queues = new Map<string, Promise<unknown>>();
+
+/** Runs one action at a time for each key. */
+async function exclusive<T>(key: string, act: () => Promise<T>): Promise<T> {
+  const before = queues.get(key) ?? Promise.resolve();
+  const mine = before.then(act, act);
+  queues.set(
+    key,
+    mine.catch(() => undefined),
+  );
+  return mine;
+}
