@@ -118,14 +118,14 @@ function liveProgress(stream: ProgressStream, now: () => number): Progress {
   let frame = 0;
   let timer: NodeJS.Timeout | undefined;
 
-  const fit = (text: string) => {
+  const cut = (text: string) => {
     const width = Math.max(20, (stream.columns ?? 80) - 1);
     return stripVTControlCharacters(text).length <= width ? text : `${text.slice(0, width - 1)}…`;
   };
   // One write per frame, and every line is cleared only behind its new text: nothing flickers.
   const draw = (permanent: readonly string[] = []) => {
     const mark = FRAMES[frame % FRAMES.length] ?? "·";
-    const lines = [...running].map((step) => fit(line(mark, step.label, step.text, now() - step.startedAt)));
+    const lines = [...running].map((step) => cut(line(mark, step.label, step.text, now() - step.startedAt)));
     const up = drawn === 0 ? "" : `\x1b[${drawn}A\r`;
     const body = [...permanent, ...lines].map((text) => `${text}\x1b[K\n`).join("");
     drawn = lines.length;

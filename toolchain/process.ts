@@ -1,0 +1,86 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { accessSync, constants, statSync } from "node:fs";
+import path from "node:path";
+import { createInterface } from "node:readline";
+
+export interface RunOptions {
+  readonly env?: NodeJS.ProcessEnv;
+  readonly cwd?: string;
+  /** Ends the program after so many milliseconds; it then counts as killed by SIGKILL. */
+  readonly timeoutMs?: number;
+  /** Every line of standard error as it comes. */
+  readonly onErrorLine?: (line: string) => void;
+}
+
+export interface Ended {
+  /** -1 when a signal ended it. */
+  readonly code: number;
+  readonly signal: NodeJS.Signals | undefined;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+const running = new Set<ChildProcess>();
+let guarded = false;
+
+/** Runs a program to its end without a shell. @throws the system's error when it cannot be started (ENOENT, EACCES) */
+export function run(command: string, args: readonly string[], options: RunOptions = {}): Promise<Ended> {
+  if (!guarded) {
+    guarded = true;
+    // An interrupted command must not leave a compiler behind.
+    process.on("exit", () => {
+      for (const child of running) child.kill("SIGTERM");
+    });
+  }
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, {
+      cwd: options.cwd,
+      env: options.env ?? process.env,
+      stdio: ["ignore", "pipe", "pipe"],
+      timeout: options.timeoutMs,
+      killSignal: "SIGKILL",
+    });
+    running.add(child);
+    let stdout = "";
+    let stderr = "";
+    child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      stdout += text;
+    });
+    createInterface({ input: child.stderr }).on("line", (line) => {
+      stderr += `${line}\n`;
+      options.onErrorLine?.(line);
+    });
+    child.on("error", (error) => {
+      running.delete(child);
+      reject(error);
+    });
+    child.on("close", (code, signal) => {
+      running.delete(child);
+      resolve({ code: code ?? -1, signal: signal ?? undefined, stdout, stderr });
+    });
+  });
+}
+
+/** The last lines of a program's output, for an error message. */
+export function tail(text: string, lines = 3): string {
+  return text.trim().split("\n").slice(-lines).join("\n");
+}
+
+/** Whether a file exists and may be executed. */
+export function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return statSync(file).isFile();
+  } catch {
+    return false;
+  }
+}
+
+/** Every executable of this name in the folders of a PATH, in its order. */
+export function onPath(name: string, searchPath: string | undefined): string[] {
+  return (searchPath ?? "")
+    .split(path.delimiter)
+    .filter((folder) => folder !== "")
+    .map((folder) => path.resolve(folder, name))
+    .filter(isExecutable);
+}

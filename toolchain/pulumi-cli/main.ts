@@ -1,0 +1,71 @@
+/** Runs the real engine with the arguments, input and output of `npx pulumi`, in the project's environment. */
+import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { constants } from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { checkoutRoot } from "../environment.ts";
+import { createProgress, formatToolchainError, prepareToolchain, toolEnvironment } from "../index.ts";
+import { run, tail } from "../process.ts";
+import { stackToCreate } from "./stacks.ts";
+
+async function main(args: readonly string[]): Promise<number> {
+  const progress = createProgress();
+  const toolchain = await prepareToolchain({ progress, quietWhenReady: true });
+  progress.stop();
+  const env = { ...process.env, ...toolEnvironment(toolchain, checkoutRoot) };
+
+  const isNew = (name: string) => inThisProject() && isDeclared(name) && !hasState(env.PULUMI_BACKEND_URL, name);
+  const stack = stackToCreate(args, isNew);
+  if (stack) {
+    const made = await run(toolchain.pulumi.path, ["stack", "init", stack, "--no-select", "--non-interactive"], {
+      env,
+      cwd: checkoutRoot,
+    });
+    if (made.code !== 0) {
+      console.error(`error: stack ${stack} could not be created: ${tail(made.stderr)}`);
+      return 1;
+    }
+    console.error(`✓ stack ${stack} created in ${env.PULUMI_BACKEND_URL}`);
+  }
+  return engine(toolchain.pulumi.path, args, env);
+}
+
+/** Whether the engine would take the Pulumi.yaml of this checkout: it looks upwards from the working folder. */
+function inThisProject(): boolean {
+  let at = process.cwd();
+  while (!existsSync(path.join(at, "Pulumi.yaml")) && at !== path.dirname(at)) at = path.dirname(at);
+  return at === checkoutRoot;
+}
+
+/** A stack that this project declares, and so one that may be created without a typing error coming true. */
+function isDeclared(name: string): boolean {
+  return existsSync(path.join(checkoutRoot, "stacks", `Pulumi.${name}.yaml`));
+}
+
+/** Whether a folder of state knows the stack; a backend that is no folder is left to tell for itself. */
+function hasState(backend: string | undefined, name: string): boolean {
+  if (!backend?.startsWith("file://")) return true;
+  const stacks = path.join(fileURLToPath(backend), ".pulumi", "stacks", "alfabravo");
+  return [".json", ".json.gz"].some((ending) => existsSync(path.join(stacks, `${name}${ending}`)));
+}
+
+function engine(program: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(program, args, { stdio: "inherit", env });
+    // See the bootstrap: what a terminal sends has reached the engine already, and a second interrupt would cut it off.
+    const forward = (signal: NodeJS.Signals) => {
+      if (signal !== "SIGINT" || !process.stdin.isTTY) child.kill(signal);
+    };
+    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, forward);
+    child.on("error", reject);
+    child.on("close", (code, signal) => resolve(code ?? 128 + (signal ? constants.signals[signal] : 0)));
+  });
+}
+
+try {
+  process.exitCode = await main(process.argv.slice(2));
+} catch (error) {
+  console.error(formatToolchainError(error));
+  process.exitCode = 1;
+}
