@@ -34,7 +34,7 @@ export interface Resource<Inputs extends object, State extends object> {
   rules?(inputs: Partial<Inputs>): readonly Problem[];
 
   /** What would have to change, by the planner's own comparison. Fields that are not known yet have their old value. */
-  diff(state: State, inputs: Inputs): readonly FieldDiff[];
+  diff(state: State, inputs: Inputs): readonly FieldDiff[] | Promise<readonly FieldDiff[]>;
 
   /** What is known of the state before anything is done. */
   preview(inputs: Partial<Inputs>, state: State | undefined): Partial<State>;
@@ -42,10 +42,13 @@ export interface Resource<Inputs extends object, State extends object> {
   /** @param previous the state before, undefined when it is made anew */
   converge(op: Operation, inputs: Inputs, previous: State | undefined): Promise<Recorded<State>>;
 
-  /** Undefined when the thing is gone. */
-  read(op: Operation, id: string, state: State): Promise<State | undefined>;
+  /**
+   * Undefined when the thing is gone.
+   * @param inputs what was declared last
+   */
+  read(op: Operation, state: State, inputs: Inputs): Promise<State | undefined>;
 
-  delete(op: Operation, id: string, state: State): Promise<void>;
+  delete(op: Operation, state: State): Promise<void>;
 }
 
 /** A resource whose types only its own module knows; values reach it checked. */

@@ -106,7 +106,7 @@ export class ProviderServer {
       delete: unary(async (request: provider.DeleteRequest) => {
         const state = decodeProperties(request.getProperties());
         await this.#run(request.getUrn(), request.getTimeout(), (op, resource) =>
-          resource.delete(op, request.getId(), { ...state.value }),
+          resource.delete(op, { ...state.value }),
         );
         return empty();
       }),
@@ -144,7 +144,7 @@ export class ProviderServer {
       .setFailuresList(problems.map(checkFailure));
   }
 
-  #diff(request: provider.DiffRequest): provider.DiffResponse {
+  async #diff(request: provider.DiffRequest): Promise<provider.DiffResponse> {
     const resource = this.#resource(request.getUrn());
     const state = decodeProperties(request.getOlds()).value;
     const oldInputs = decodeProperties(request.getOldInputs()).value;
@@ -153,7 +153,7 @@ export class ProviderServer {
     const unknown = unknownPaths(news);
     const inputs = withOldValues(news, unknown, oldInputs, state);
     const differences: FieldDiff[] = [
-      ...resource.diff({ ...state }, inputs),
+      ...(await resource.diff({ ...state }, inputs)),
       ...unknown.map((path): FieldDiff => ({ path, kind: "update" })),
     ];
     return diffResponse(differences, replacingFields(resource.inputs));
@@ -205,9 +205,9 @@ export class ProviderServer {
           next: "declare the resource and run `pulumi up`: what exists is taken over as it is",
         });
       }
-      const state = await resource.read(op, request.getId(), { ...olds.value });
+      const state = await resource.read(op, { ...olds.value }, { ...inputs.value });
       if (!state) return new providerMessages.ReadResponse();
-      const seen = observedInputs(resource, inputs.value, state);
+      const seen = await observedInputs(resource, inputs.value, state);
       return new providerMessages.ReadResponse()
         .setId(request.getId())
         .setProperties(encodeProperties(secretOutputs(resource.outputs, state, inputs)))
@@ -279,13 +279,13 @@ function secretOutputs(
 }
 
 /** The declared inputs, with what was seen in place of the fields that differ. */
-function observedInputs(
+async function observedInputs(
   resource: AnyResource,
   inputs: Readonly<Record<string, unknown>>,
   state: Readonly<Record<string, unknown>>,
-): Record<string, unknown> {
+): Promise<Record<string, unknown>> {
   const result: Record<string, unknown> = { ...inputs };
-  for (const { path } of resource.diff({ ...state }, result)) {
+  for (const { path } of await resource.diff({ ...state }, result)) {
     const name = String(path[0]);
     if (Object.hasOwn(inputs, name) && state[name] !== undefined) result[name] = state[name];
   }

@@ -50,9 +50,8 @@ export async function claimFolder(folder: string, owner: Pick<Marker, "cluster" 
       { where: folder, next: "choose another data folder, or move that one away: nothing in it was touched" },
     );
   }
-  const content = await readdir(folder).catch(() => []);
-  const inner = content.includes("db") ? await readdir(path.join(folder, "db")).catch(() => []) : [];
-  const data = [...content, ...inner].find((file) => /^(WiredTiger|mongod\.lock|storage\.bson)/.test(file));
+  const content = await Promise.all([folder, path.join(folder, "db")].map((place) => readdir(place).catch(() => [])));
+  const data = content.flat().find((file) => /^(WiredTiger|mongod\.lock|storage\.bson)/.test(file));
   if (data !== undefined) {
     throw new AlfabravoError(
       `the data folder ${folder} holds data of a mongod (${data}) but no ${MARKER} that says whose`,

@@ -111,6 +111,12 @@ export async function observeServer(spec: Pick<ServerSpec, "dataDir" | "name">):
   };
 }
 
+export async function isRunning(spec: Pick<ServerSpec, "dataDir" | "name">): Promise<boolean> {
+  const folder = processFolder(spec.dataDir, spec.name);
+  const marker = await readMarker(folder.path);
+  return marker !== undefined && (await findRunning(folder, marker)) !== undefined;
+}
+
 /**
  * Stops the server in good order and keeps its data. Does nothing when it does not run.
  *

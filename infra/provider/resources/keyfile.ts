@@ -48,12 +48,12 @@ export const keyfile: Resource<KeyfileInputs, KeyfileState> = {
     return { id: path, state: { path, purge, content: await ensureKeyfile(path) } };
   },
 
-  async read(_op, _id, state) {
+  async read(_op, state) {
     const content = await readKeyfile(state.path);
     return content === undefined ? undefined : { ...state, content };
   },
 
-  async delete(_op, _id, state) {
+  async delete(_op, state) {
     if (state.purge) await rm(state.path, { force: true });
   },
 };

@@ -5,6 +5,7 @@ import { processFolder } from "../../cluster/process/folder.ts";
 import { LOOPBACK } from "../../cluster/process/ports.ts";
 import {
   ensureServer,
+  isRunning,
   observeServer,
   type ServerSpec,
   type ServerState,
@@ -104,11 +105,13 @@ export const localProcess: Resource<LocalProcessInputs, LocalProcessState> = {
     ...programRules(program, binDir),
   ],
 
-  diff(state, news) {
+  /** Whether it still runs is asked of the system: it costs nothing, so an `up` without a refresh starts it again. */
+  async diff(state, news) {
+    const running = state.running && (await isRunning(state));
     return [
       ...[...IDENTITY, ...SETTINGS].flatMap((name) => valueDiff([name], state[name], news[name])),
       ...(news.port === 0 || news.port === state.actualPort ? [] : valueDiff(["port"], state.port, news.port)),
-      ...valueDiff(["running"], state.running, true),
+      ...valueDiff(["running"], running, true),
     ];
   },
 
@@ -127,12 +130,12 @@ export const localProcess: Resource<LocalProcessInputs, LocalProcessState> = {
     return { id: `${news.cluster}/${news.name}`, state: recorded(news, seen) };
   },
 
-  async read(_op, _id, state) {
+  async read(_op, state) {
     const seen = await observeServer(state);
     return seen && recorded(state, seen, state);
   },
 
-  async delete(op, _id, state) {
+  async delete(op, state) {
     await stopServer(state, op.progress);
     if (state.purge) await rm(processFolder(state.dataDir, state.name).path, { recursive: true, force: true });
   },

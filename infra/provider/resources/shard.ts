@@ -1,0 +1,44 @@
+import { applyShard, removeShard } from "../../cluster/apply/shard.ts";
+import { observeShards } from "../../cluster/observe/shards.ts";
+import type { Connection } from "../../model/connection.ts";
+import type { ShardState } from "../../model/state.ts";
+import { diffShard } from "../../plan/diff.ts";
+import { connectionField, hostsField } from "../connection-fields.ts";
+import type { Fields } from "../fields.ts";
+import { live } from "../live.ts";
+
+export interface ShardInputs extends ShardState {
+  /** Members of its replica set. Only the first contact: the cluster follows later changes by itself. */
+  readonly hosts: readonly string[];
+  readonly connection: Connection;
+}
+
+const inputs = {
+  name: { type: "string", description: "The shard's name in the cluster.", replaces: true },
+  replicaSet: { type: "string", description: "The name of its replica set.", replaces: true },
+  zones: { type: "list", items: { type: "string" }, description: "The zones it carries (shard tags, in old words)." },
+  draining: { type: "boolean", default: false, description: "Never declared: a shard is drained by removing it." },
+  hosts: { ...hostsField, description: "Members of its replica set, at least one." },
+  connection: connectionField,
+} as const satisfies Fields;
+
+export const shard = live<ShardInputs, object>({
+  name: "Shard",
+  description: "A shard with its zones. Destroying it drains it first and is never forced.",
+  inputs,
+  changes: (desired, observed) => diffShard(desired, observed),
+  plain: ["connection"],
+  identify: ({ name }) => name,
+
+  async apply(op, news) {
+    const { hosts, connection, ...desired } = news;
+    return { ...news, ...(await applyShard(op, connection, { desired, hosts })) };
+  },
+
+  async observe(op, state) {
+    const seen = (await observeShards(op, state.connection)).find(({ name }) => name === state.name);
+    return seen && { ...state, ...seen };
+  },
+
+  delete: (op, { connection, name }) => removeShard(op, connection, name),
+});

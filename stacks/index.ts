@@ -1,0 +1,22 @@
+/** Picks the environment by the stack: the same declaration runs on local processes, in containers and on Atlas. */
+import * as pulumi from "@pulumi/pulumi";
+import { deployLocal } from "./local.ts";
+import { reference } from "./reference.ts";
+
+const environment = new pulumi.Config().get("environment") || pulumi.getStack();
+
+function deploy() {
+  switch (environment) {
+    case "local":
+      return deployLocal(reference);
+    case "docker":
+    case "atlas":
+      throw new pulumi.RunError(`the environment "${environment}" is not there yet: use the stack "local"`);
+    default:
+      throw new pulumi.RunError(
+        `there is no environment "${environment}": use the stack "local", or set one with \`pulumi config set environment local\``,
+      );
+  }
+}
+
+export const { uris, endpoints, spec, topology, connection, keyfilePath, dataFolder } = deploy();
