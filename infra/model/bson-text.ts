@@ -20,6 +20,7 @@ import {
   type ObjectId,
   type Timestamp,
 } from "bson";
+import { Memo } from "./memo.ts";
 import { AlfabravoError } from "./problem.ts";
 import type { BsonText } from "./state.ts";
 
@@ -220,7 +221,51 @@ function canonicalValue(value: unknown): unknown {
  * @throws AlfabravoError when a value is not BSON (a function, a JavaScript symbol).
  */
 export function toBsonText(document: Document | ReadonlyMap<string, unknown>): BsonText {
-  return EJSON.stringify(canonicalValue(document), { relaxed: false });
+  return write(document);
+}
+
+/**
+ * Written by hand for what bounds are made of, because comparing thousands of zone ranges is mostly this; the rest is
+ * left to the BSON library. A test holds both to the same text.
+ */
+function write(value: unknown): string {
+  switch (bsonTypeOf(value)) {
+    case "string":
+      return JSON.stringify(canonicalValue(value));
+    case "minKey":
+      return '{"$minKey":1}';
+    case "maxKey":
+      return '{"$maxKey":1}';
+    case "null":
+      return "null";
+    case "bool":
+      return String(value);
+    case "number": {
+      const number = typeof value === "number" && Number.isInteger(value) ? value : undefined;
+      if (number !== undefined && number >= -(2 ** 31) && number < 2 ** 31) {
+        return `{"$numberInt":"${number === 0 ? 0 : number}"}`;
+      }
+      return EJSON.stringify(canonicalNumber(value), { relaxed: false });
+    }
+    case "objectId":
+      return `{"$oid":"${(value as ObjectId).toHexString()}"}`;
+    case "array":
+      return `[${(value as unknown[]).map(write).join(",")}]`;
+    case "object":
+      return `{${entriesOf(value)
+        .map(([field, inner]) => `${JSON.stringify(field)}:${write(inner)}`)
+        .join(",")}}`;
+    default:
+      return EJSON.stringify(canonicalValue(value), { relaxed: false });
+  }
+}
+
+const parsedTexts = new Memo<Document>();
+const canonicalTexts = new Memo<BsonText>();
+
+/** The document of a text for reading only: it is shared. */
+function sharedDocument(text: BsonText): Readonly<Document> {
+  return parsedTexts.get(text, () => fromBsonText(text));
 }
 
 /**
@@ -245,17 +290,17 @@ export function fromBsonText(text: BsonText): Document {
 
 /** The canonical form of a text that a user or a server wrote in any form of Extended JSON. */
 export function canonicalBsonText(text: BsonText): BsonText {
-  return toBsonText(fromBsonText(text));
+  return canonicalTexts.get(text, () => toBsonText(sharedDocument(text)));
 }
 
 /** A single value as canonical text, for messages and identities. */
 export function valueText(value: unknown): string {
-  return EJSON.stringify(canonicalValue(value), { relaxed: false });
+  return write(value);
 }
 
 /** A document as a person would write it in mongosh: `{ datacenter: "alfa", userid: MinKey }`. For messages only. */
 export function readableBson(text: BsonText): string {
-  return readableValue(fromBsonText(text));
+  return readableValue(sharedDocument(text));
 }
 
 /** A value as a person would write it in mongosh. For messages only. */
@@ -300,7 +345,7 @@ export function sameBson(a: BsonText, b: BsonText): boolean {
 
 /** Compares two documents in the server's order: negative, 0 or positive. */
 export function compareBson(a: BsonText, b: BsonText): number {
-  return a === b ? 0 : compareValues(fromBsonText(a), fromBsonText(b));
+  return a === b ? 0 : compareValues(sharedDocument(a), sharedDocument(b));
 }
 
 /**

@@ -12,6 +12,7 @@ import {
   toBsonText,
 } from "./bson-text.ts";
 import { isIntegerLike, keyText } from "./key.ts";
+import { Memo } from "./memo.ts";
 import { AlfabravoError, type Problem } from "./problem.ts";
 import type { BsonText, KeyPart, ZoneRange } from "./state.ts";
 
@@ -80,6 +81,14 @@ function readBound(bound: Readonly<Record<string, unknown>>): Document {
  * @throws AlfabravoError when its fields are no prefix of the key.
  */
 export function completeBound(key: readonly KeyPart[], bound: BoundInput): BsonText {
+  if (typeof bound !== "string") return complete(key, bound);
+  // Bounds as text come by the thousand, declared and observed, and mostly the same ones.
+  return completeBounds.get(`${keyText(key)} ${bound}`, () => complete(key, bound));
+}
+
+const completeBounds = new Memo<BsonText>();
+
+function complete(key: readonly KeyPart[], bound: BoundInput): BsonText {
   const values = boundValues(key, typeof bound === "string" ? fromBsonText(bound) : readBound(bound));
   if (typeof values === "string") {
     throw new AlfabravoError(values, {
@@ -113,9 +122,7 @@ export function boundForServer(key: readonly KeyPart[], bound: BsonText): Docume
 export function sortRanges(ranges: readonly ZoneRange[]): ZoneRange[] {
   return ranges
     .map((range) => ({ ...range, min: canonicalBsonText(range.min), max: canonicalBsonText(range.max) }))
-    .map((range) => ({ range, min: fromBsonText(range.min) }))
-    .sort((a, b) => compareValues(a.min, b.min) || compareBson(a.range.max, b.range.max))
-    .map(({ range }) => range);
+    .sort((a, b) => compareBson(a.min, b.min) || compareBson(a.max, b.max));
 }
 
 /** Whether two ranges share a key value. */
@@ -127,13 +134,13 @@ export function rangesOverlap(a: ZoneRange, b: ZoneRange): boolean {
 export function overlappingPairs(ranges: readonly ZoneRange[]): [number, number][] {
   // Sorted by min, a range can only overlap those that begin before it ends: no need to look at all pairs.
   const sorted = ranges
-    .map((range, index) => ({ index, min: fromBsonText(range.min), max: fromBsonText(range.max) }))
-    .sort((a, b) => compareValues(a.min, b.min));
+    .map((range, index) => ({ index, min: range.min, max: range.max }))
+    .sort((a, b) => compareBson(a.min, b.min));
   const pairs: [number, number][] = [];
   for (const [position, one] of sorted.entries()) {
     for (const other of sorted.slice(position + 1)) {
-      if (compareValues(other.min, one.max) >= 0) break;
-      if (compareValues(one.min, other.max) >= 0) continue; // an empty or reversed range shares nothing
+      if (compareBson(other.min, one.max) >= 0) break;
+      if (compareBson(one.min, other.max) >= 0) continue; // an empty or reversed range shares nothing
       pairs.push(one.index < other.index ? [one.index, other.index] : [other.index, one.index]);
     }
   }
