@@ -1,9 +1,10 @@
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { MongoClient } from "mongodb";
 import { Mongod, mongoBinDir } from "../test/support/mongod.ts";
 import { freePorts, until } from "../test/support/processes.ts";
+import { Router } from "../test/support/sharded-cluster.ts";
 import { alfabravo, run } from "./command.ts";
 import { type Benchmark, timed } from "./measure.ts";
 
@@ -34,7 +35,11 @@ export const boot: Benchmark = {
         ours,
         compared: [
           { with: "mongodb-runner, as many mongods", theirs: runner, goal: { kind: "ratio", atMost: 0.5 } },
-          { with: "the same servers started one after another", theirs: oneByOne, goal: { kind: "ratio", atMost: 0.5 } },
+          {
+            with: "the same servers started one after another",
+            theirs: oneByOne,
+            goal: { kind: "ratio", atMost: 0.5 },
+          },
         ],
         notes: [memory],
       };
@@ -49,8 +54,6 @@ async function serversOneByOne(folder: string): Promise<number> {
   const binDir = await mongoBinDir();
   const members: Mongod[] = [];
   const routers: { kill(): Promise<void> }[] = [];
-  const { Router } = await import("../test/support/sharded-cluster.ts");
-  const { mkdir, writeFile } = await import("node:fs/promises");
   await mkdir(folder, { recursive: true });
   const keyFile = path.join(folder, "keyfile");
   const key = "a".repeat(64);
@@ -83,7 +86,11 @@ async function serversOneByOne(folder: string): Promise<number> {
         const [first] = set;
         if (!first) throw new Error("a set without members");
         await first.admin({
-          replSetInitiate: { _id: replicaSet, members: set.map((m, i) => ({ _id: i, host: m.address })), ...(role === "configsvr" ? { configsvr: true } : {}) },
+          replSetInitiate: {
+            _id: replicaSet,
+            members: set.map((m, i) => ({ _id: i, host: m.address })),
+            ...(role === "configsvr" ? { configsvr: true } : {}),
+          },
         });
         await until(`a primary of ${replicaSet}`, DEADLINE_MILLIS, async () => {
           const hello = await first.admin({ hello: 1 });
@@ -122,7 +129,6 @@ async function mongodbRunner(folder: string): Promise<number> {
   const root = path.resolve(import.meta.dirname, "..");
   const runner = path.join(root, "node_modules/mongodb-runner/bin/runner.js");
   const shared = ["--runnerDir", path.join(folder, "meta"), "--id", "bench"];
-  const { mkdir } = await import("node:fs/promises");
   await mkdir(path.join(folder, "tmp"), { recursive: true });
   try {
     return await timed(() =>
@@ -136,19 +142,14 @@ async function mongodbRunner(folder: string): Promise<number> {
   }
 }
 
-/** Resident memory of everything that the stack runs, in MB: mongods and routers apart. */
+/** Resident memory of everything that the stack runs, in MiB: mongods and routers apart. */
 async function residentMemory(home: string): Promise<string> {
   const status = JSON.parse(await alfabravo(home, ["status", "--json"])) as {
-    processes: { name: string; role: string; pid?: number }[];
+    processes: { role: string; residentMiB?: number }[];
   };
-  let mongods = 0;
-  let routers = 0;
-  for (const { role, pid } of status.processes) {
-    if (pid === undefined) continue;
-    const text = await readFile(`/proc/${pid}/status`, "utf8").catch(() => "");
-    const kib = Number(/VmRSS:\s+(\d+)/.exec(text)?.[1] ?? 0);
-    if (role === "mongos") routers += kib;
-    else mongods += kib;
-  }
-  return `resident memory: ${Math.round(mongods / 1024)} MB in mongods, ${Math.round(routers / 1024)} MB in routers`;
+  const sum = (routers: boolean) =>
+    status.processes
+      .filter(({ role }) => (role === "mongos") === routers)
+      .reduce((total, { residentMiB = 0 }) => total + residentMiB, 0);
+  return `resident memory: ${sum(false)} MiB in mongods, ${sum(true)} MiB in routers`;
 }

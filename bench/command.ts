@@ -1,13 +1,19 @@
 import { spawn } from "node:child_process";
 import path from "node:path";
 
-const root = path.resolve(import.meta.dirname, "..");
+/** The checkout. */
+export const root = path.resolve(import.meta.dirname, "..");
 
 /** Runs a command to its end and returns its standard output. @throws Error with what it printed when it fails */
-export function run(program: string, args: readonly string[], environment: Record<string, string> = {}): Promise<string> {
+export function run(
+  program: string,
+  args: readonly string[],
+  environment: Record<string, string> = {},
+  cwd = root,
+): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, {
-      cwd: root,
+      cwd,
       env: { ...process.env, ...environment },
       stdio: ["ignore", "pipe", "pipe"],
     });
@@ -27,10 +33,14 @@ export function run(program: string, args: readonly string[], environment: Recor
   });
 }
 
+/** The stack of a benchmark's home: local processes, with state and data of its own. */
+export function stackOf(home: string): string {
+  return `local-${path.basename(home)}`;
+}
+
 /** Our own command, on a stack and in a home of its own, so that a benchmark never meets a cluster that is in use. */
 export function alfabravo(home: string, args: readonly string[]): Promise<string> {
-  const stack = `local-${path.basename(home)}`;
-  return run(process.execPath, [path.join(root, "scripts/alfabravo.ts"), "--stack", stack, ...args], {
+  return run(process.execPath, [path.join(root, "scripts/alfabravo.ts"), "--stack", stackOf(home), ...args], {
     ALFABRAVO_HOME: home,
   });
 }

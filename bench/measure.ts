@@ -52,7 +52,10 @@ export function median(values: readonly number[]): number {
 export function judge(ours: number, { theirs, goal }: Comparison): { met: boolean; figure: string } {
   switch (goal.kind) {
     case "ratio":
-      return { met: ours / theirs <= goal.atMost, figure: `${(ours / theirs).toFixed(2)} of it (goal: at most ${goal.atMost})` };
+      return {
+        met: ours / theirs <= goal.atMost,
+        figure: `${(ours / theirs).toFixed(2)} of it (goal: at most ${goal.atMost})`,
+      };
     case "factor":
       return {
         met: theirs / ours >= goal.atLeast,

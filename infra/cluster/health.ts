@@ -13,6 +13,8 @@ export interface ProcessHealth {
   /** It does what it was declared for. */
   readonly serves: boolean;
   readonly version?: string | undefined;
+  /** Resident memory in MiB. */
+  readonly residentMiB?: number | undefined;
   /** Why it does not serve. */
   readonly problem?: string | undefined;
 }
@@ -47,10 +49,23 @@ async function ask(op: Operation, expected: Expected, credential: Credential): P
   }
   try {
     const admin = (await op.connections.member(host, credential)).db("admin");
-    const [hello, { version }] = await Promise.all([admin.command({ hello: 1 }), admin.command({ buildInfo: 1 })]);
+    const [hello, { version }, { mem }] = await Promise.all([
+      admin.command({ hello: 1 }),
+      admin.command({ buildInfo: 1 }),
+      admin.command({ serverStatus: 1, metrics: 0, wiredTiger: 0, repl: 0, sharding: 0 }),
+    ]);
     const role = roleOf(hello);
     const problem = set === undefined ? routerProblem(hello) : memberProblem(hello, set, role);
-    return { name, datacenter, host, role, serves: problem === undefined, version: String(version), problem };
+    return {
+      name,
+      datacenter,
+      host,
+      role,
+      serves: problem === undefined,
+      version: String(version),
+      residentMiB: Number(mem?.resident) || undefined,
+      problem,
+    };
   } catch (error) {
     return { name, datacenter, host, role: "unreachable", serves: false, problem: describeError(error) };
   }
