@@ -3,7 +3,8 @@ import * as pulumi from "@pulumi/pulumi";
 import { deployLocal } from "./local.ts";
 import { reference } from "./reference.ts";
 
-const environment = new pulumi.Config().get("environment") || pulumi.getStack();
+/** The stack's configuration names it, or the stack's own name does: `local`, and `local-` with anything behind. */
+const environment = new pulumi.Config().get("environment") || pulumi.getStack().replace(/-.*/, "");
 
 function deploy() {
   switch (environment) {
