@@ -66,6 +66,8 @@ const STOP_MILLIS = 60_000;
 const DISCARD_MILLIS = 5_000;
 const POLL_MILLIS = 25;
 const ANSWER_MILLIS = 2_000;
+/** How long a server that is told to end waits for clients to notice; its own default is 15 s. All clients are near. */
+const SHUTDOWN_MILLIS = 100;
 /** The exit code of mongod and mongos when another process has the port. */
 const EXIT_ADDRESS_IN_USE = 48;
 const PORT_ATTEMPTS = 3;
@@ -180,7 +182,13 @@ function serverArguments(spec: ServerSpec, folder: ProcessFolder, port: number):
     "--setParameter",
     `${name}=${value}`,
   ]);
-  if (spec.program === "mongos") return ["--configdb", spec.configdb ?? "", ...common, ...parameters];
+  if (spec.program === "mongos") {
+    return [
+      ...["--configdb", spec.configdb ?? "", ...common, "--nounixsocket"],
+      ...["--setParameter", `mongosShutdownTimeoutMillisForSignaledShutdown=${SHUTDOWN_MILLIS}`],
+      ...parameters,
+    ];
+  }
   return [
     ...[`--${spec.role}`, "--replSet", spec.replicaSet ?? ""],
     ...common,
@@ -188,8 +196,7 @@ function serverArguments(spec: ServerSpec, folder: ProcessFolder, port: number):
     ...["--wiredTigerCacheSizeGB", String(spec.wiredTigerCacheSizeGB ?? 0.25)],
     ...["--oplogSize", String(spec.oplogSizeMB ?? 128)],
     ...["--setParameter", "diagnosticDataCollectionEnabled=false"],
-    // By default a member that is told to end waits 15 s for clients to notice. All clients here are on this machine.
-    ...["--setParameter", "shutdownTimeoutMillisForSignaledShutdown=100"],
+    ...["--setParameter", `shutdownTimeoutMillisForSignaledShutdown=${SHUTDOWN_MILLIS}`],
     ...parameters,
   ];
 }
