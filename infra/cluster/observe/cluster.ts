@@ -1,7 +1,15 @@
 import type { Connection, Credential } from "../../model/connection.ts";
-import type { Problem } from "../../model/problem.ts";
+import { AlfabravoError, type Problem } from "../../model/problem.ts";
 import type { Namespace, Snapshot } from "../../model/state.ts";
 import type { Operation } from "../context.ts";
+import { describeError } from "../errors.ts";
+import { observeBalancer } from "./balancer.ts";
+import { observeAllCollections } from "./collections.ts";
+import { observeDatabases } from "./databases.ts";
+import { observeDefaults } from "./defaults.ts";
+import { observeReplicaSet } from "./replica-set.ts";
+import { observeShards } from "./shards.ts";
+import { observeUsers } from "./users.ts";
 
 export interface ClusterAddress {
   readonly connection: Connection;
@@ -16,12 +24,65 @@ export interface ClusterAddress {
   readonly namespaces?: readonly Namespace[] | undefined;
 }
 
-export interface Observation {
-  readonly snapshot: Snapshot;
-  /** What could not be seen, and why. */
-  readonly unseen: readonly Problem[];
+/** A part of a cluster: a field of the snapshot, or one replica set. */
+export interface Unseen extends Problem {
+  /** Which part: a field of `Snapshot`, or `replicaSets[name]`. */
+  readonly path: string;
 }
 
+export interface Observation {
+  readonly snapshot: Snapshot;
+  /** What could not be seen, and why. Its part of the snapshot is empty and means nothing. */
+  readonly unseen: readonly Unseen[];
+}
+
+/**
+ * Everything that the project manages, read all at once. What cannot be read does not hide the rest: it is listed.
+ * It never throws but for an abort.
+ */
 export async function observeCluster(op: Operation, address: ClusterAddress): Promise<Observation> {
-  throw new Error("observeCluster is not written yet");
+  const { connection, memberCredential, replicaSets } = address;
+  const unseen: Unseen[] = [];
+  const look = async <T>(path: string, nothing: T, read: () => Promise<T>): Promise<T> => {
+    try {
+      return await read();
+    } catch (error) {
+      op.signal.throwIfAborted();
+      const next = error instanceof AlfabravoError ? error.next : undefined;
+      unseen.push({ path, message: error instanceof AlfabravoError ? error.message : describeError(error), fix: next });
+      return nothing;
+    }
+  };
+  const [sets, shards, databases, collections, balancer, defaults, users] = await Promise.all([
+    Promise.all(
+      replicaSets.map((set) =>
+        look(`replicaSets[${set.name}]`, undefined, () => {
+          if (memberCredential === undefined) {
+            throw new AlfabravoError("the configuration of a replica set is seen only by asking its members", {
+              next: "give the members' credential (the keyfile) as well",
+            });
+          }
+          return observeReplicaSet(op, { ...set, credential: memberCredential, tlsCaFile: connection.tlsCaFile });
+        }),
+      ),
+    ),
+    look("shards", [], () => observeShards(op, connection)),
+    look("databases", [], () => observeDatabases(op, connection)),
+    look("collections", [], () => observeAllCollections(op, connection, address.namespaces ?? [])),
+    look("balancer", { enabled: true }, () => observeBalancer(op, connection)),
+    look("defaults", {}, () => observeDefaults(op, connection)),
+    look("users", [], () => observeUsers(op, connection)),
+  ]);
+  return {
+    snapshot: {
+      replicaSets: sets.filter((set) => set !== undefined),
+      shards,
+      databases,
+      collections,
+      balancer,
+      defaults,
+      users,
+    },
+    unseen,
+  };
 }
