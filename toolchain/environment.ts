@@ -22,7 +22,7 @@ export function toolEnvironment(
   env: NodeJS.ProcessEnv = process.env,
 ): Record<string, string> {
   const { pulumi, languageHost, mongodb } = toolchain;
-  const own = path.join(projectRoot, ".alfabravo");
+  const own = homeFolder(projectRoot, env);
   const cache = cacheRoot(env);
   const variables: Record<string, string> = {
     PATH: pathWith(
@@ -45,6 +45,11 @@ export function toolEnvironment(
   if (!env.PULUMI_ACCESS_TOKEN) suggest("PULUMI_BACKEND_URL", () => stateFolder(own));
   if (env.PULUMI_CONFIG_PASSPHRASE === undefined) suggest("PULUMI_CONFIG_PASSPHRASE_FILE", () => passphraseFile(own));
   return variables;
+}
+
+/** Where a checkout keeps state, passphrase and data: `ALFABRAVO_HOME`, else `.alfabravo` inside it. */
+export function homeFolder(projectRoot: string, env: NodeJS.ProcessEnv = process.env): string {
+  return env.ALFABRAVO_HOME ? path.resolve(projectRoot, env.ALFABRAVO_HOME) : path.join(projectRoot, ".alfabravo");
 }
 
 /** These folders first, and nowhere else. */

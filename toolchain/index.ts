@@ -14,7 +14,7 @@ import type { ReportedPart, Toolchain, ToolchainReport, ToolName } from "./toolc
 import { GO_OLDEST, versionIn } from "./versions.ts";
 import { findPip } from "./wheel.ts";
 
-export { toolEnvironment } from "./environment.ts";
+export { homeFolder, toolEnvironment } from "./environment.ts";
 export { formatToolchainError, ToolchainError } from "./errors.ts";
 export type { Mongodb } from "./mongodb.ts";
 export { createProgress, type Progress, type Step } from "./progress.ts";
@@ -105,9 +105,10 @@ async function ready<Found>(
 }
 
 const describePulumi = ({ engine }: Pulumi) => `${engine.version}, ${engine.source}`;
-const describeMongodb = ({ version, source }: Mongodb) => `${version}, ${source}`;
+const describeMongodb = ({ version, source, router }: Mongodb) =>
+  `${version}, ${source}${router === "mongos" ? "" : "; mongos is this project's stand-in"}`;
 
-/** Looks at what is there without fetching, building or writing anything. */
+/** Looks at what is there; fetches and builds nothing. */
 export async function inspectToolchain(env: NodeJS.ProcessEnv = process.env): Promise<ToolchainReport> {
   const at = place(env);
   const [node, pulumi, mongodb, go, pip] = await Promise.all([

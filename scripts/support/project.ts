@@ -1,6 +1,7 @@
 import path from "node:path";
+import { homeFolder } from "../../toolchain/index.ts";
 
-/** The checkout: Pulumi.yaml lies here, and everything that commands write lies in `.alfabravo/` beneath it. */
+/** The checkout: Pulumi.yaml lies here. */
 export const projectRoot = path.resolve(import.meta.dirname, "../..");
 
 /** The name in Pulumi.yaml. */
@@ -8,5 +9,5 @@ export const projectName = "alfabravo";
 
 /** Where a stack of local processes keeps its data unless its configuration says otherwise. */
 export function dataFolder(stack: string): string {
-  return path.join(projectRoot, ".alfabravo", "data", stack);
+  return path.join(homeFolder(projectRoot), "data", stack);
 }

@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { AlfabravoError } from "../../infra/model/problem.ts";
-import { type Progress, prepareToolchain, toolEnvironment } from "../../toolchain/index.ts";
+import { homeFolder, type Progress, prepareToolchain, toolEnvironment } from "../../toolchain/index.ts";
 import { type Engine, runEngine } from "./engine.ts";
 import { projectName, projectRoot } from "./project.ts";
 import { backendFolder, clearStaleLocks, hasPendingOperations } from "./stack-lock.ts";
@@ -35,8 +35,7 @@ export async function prepareStack(engine: Engine, stack: string, progress: Prog
  * inspection by hand: the next update simply does it again. Importing a state drops its pending operations.
  */
 async function forgetPendingOperations(engine: Engine, stack: string, progress: Progress): Promise<void> {
-  const folder = path.join(projectRoot, ".alfabravo");
-  const file = path.join(folder, `${stack}.recovered.json`);
+  const file = path.join(homeFolder(projectRoot), `${stack}.recovered.json`);
   await engineStep(
     engine,
     ["stack", "export", "-s", stack, "--file", file],
