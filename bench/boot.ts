@@ -2,10 +2,10 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { MongoClient } from "mongodb";
+import { CommandHome, root, run } from "../test/support/command.ts";
 import { Mongod, mongoBinDir } from "../test/support/mongod.ts";
 import { freePorts, until } from "../test/support/processes.ts";
 import { Router } from "../test/support/sharded-cluster.ts";
-import { alfabravo, run } from "./command.ts";
 import { type Benchmark, timed } from "./measure.ts";
 
 const DEADLINE_MILLIS = 120_000;
@@ -15,20 +15,13 @@ export const boot: Benchmark = {
   name: "boot",
   title: "an empty folder to the verified reference cluster",
   async run(log) {
-    const home = await mkdtemp(path.join(tmpdir(), "alfabravo-bench-"));
+    const folder = await mkdtemp(path.join(tmpdir(), "alfabravo-bench-"));
     try {
-      let ours: number;
-      let memory: string;
-      try {
-        ours = await timed(() => alfabravo(home, ["up"]));
-        memory = await residentMemory(home);
-      } finally {
-        await alfabravo(home, ["down", "--purge"]);
-      }
+      const { ours, memory } = await bootOurs();
       log(`alfabravo up: ${Math.round(ours)} ms`);
-      const oneByOne = await serversOneByOne(path.join(home, "by-hand"));
+      const oneByOne = await serversOneByOne(path.join(folder, "by-hand"));
       log(`servers one after another: ${Math.round(oneByOne)} ms`);
-      const runner = await mongodbRunner(path.join(home, "runner"));
+      const runner = await mongodbRunner(path.join(folder, "runner"));
       log(`mongodb-runner: ${Math.round(runner)} ms`);
       return {
         name: "boot",
@@ -44,10 +37,16 @@ export const boot: Benchmark = {
         notes: [memory],
       };
     } finally {
-      await rm(home, { recursive: true, force: true });
+      await rm(folder, { recursive: true, force: true });
     }
   },
 };
+
+async function bootOurs(): Promise<{ ours: number; memory: string }> {
+  await using home = await CommandHome.make();
+  const ours = await timed(() => home.alfabravo(["up"]));
+  return { ours, memory: await residentMemory(home) };
+}
 
 /** Three config servers, two shards of three members, two routers: each started when the one before answers. */
 async function serversOneByOne(folder: string): Promise<number> {
@@ -126,7 +125,6 @@ async function serversOneByOne(folder: string): Promise<number> {
 /** `mongodb-runner` with two shards of three members: one config server set and one router of its own choice. */
 async function mongodbRunner(folder: string): Promise<number> {
   const binDir = await mongoBinDir();
-  const root = path.resolve(import.meta.dirname, "..");
   const runner = path.join(root, "node_modules/mongodb-runner/bin/runner.js");
   const shared = ["--runnerDir", path.join(folder, "meta"), "--id", "bench"];
   await mkdir(path.join(folder, "tmp"), { recursive: true });
@@ -143,8 +141,8 @@ async function mongodbRunner(folder: string): Promise<number> {
 }
 
 /** Resident memory of everything that the stack runs, in MiB: mongods and routers apart. */
-async function residentMemory(home: string): Promise<string> {
-  const status = JSON.parse(await alfabravo(home, ["status", "--json"])) as {
+async function residentMemory(home: CommandHome): Promise<string> {
+  const status = JSON.parse(await home.alfabravo(["status", "--json"])) as {
     processes: { role: string; residentMiB?: number }[];
   };
   const sum = (routers: boolean) =>

@@ -14,7 +14,10 @@ export function deployLocal(declared: ClusterSpec) {
       "MONGODB_BIN_DIR is not set: set it to a folder that holds mongod and mongos, or use `npm run up`, which brings them",
     );
   }
-  const dataFolder = path.resolve(root, config.get("dataDir") || path.join(process.env.ALFABRAVO_HOME || ".alfabravo", "data", pulumi.getStack()));
+  const dataFolder = path.resolve(
+    root,
+    config.get("dataDir") || path.join(process.env.ALFABRAVO_HOME || ".alfabravo", "data", pulumi.getStack()),
+  );
   const cluster = new LocalCluster(declared.name, {
     spec: declared,
     dataDir: dataFolder,
