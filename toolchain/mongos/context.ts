@@ -94,6 +94,8 @@ export class OperationContext {
   operationTime: Value | undefined;
   /** Field `comment` of the command, passed on. */
   readonly comment: Value | undefined;
+  /** Aborted when nobody waits for the answer any more (the client is gone). */
+  readonly signal: AbortSignal | undefined;
 
   constructor(
     router: Router,
@@ -104,6 +106,7 @@ export class OperationContext {
       readConcern?: Doc | undefined;
       writeConcern?: Doc | undefined;
       comment?: Value | undefined;
+      signal?: AbortSignal | undefined;
     } = {},
   ) {
     this.router = router;
@@ -113,6 +116,7 @@ export class OperationContext {
     this.readConcern = options.readConcern;
     this.writeConcern = options.writeConcern;
     this.comment = options.comment;
+    this.signal = options.signal;
   }
 
   /** Is the command part of a multi-document transaction? */

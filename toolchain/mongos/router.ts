@@ -22,6 +22,22 @@ export interface RunOptions {
   /** Send the client's read concern (a read) and write concern (a write) along. Default: false. */
   readonly withReadConcern?: boolean;
   readonly withWriteConcern?: boolean;
+  /** The command is a write that carries the client's txnNumber when it is a retryable one. */
+  readonly retryableWrite?: boolean;
+  /** Read concern to send instead of the client's. */
+  readonly readConcern?: Doc | Fields;
+  /** Send the client's `comment` along. */
+  readonly withComment?: boolean;
+  /** Send no maxTimeMS (getMore of a cursor that does not wait). */
+  readonly withoutMaxTime?: boolean;
+  /** This member and no other (cursors live on one member). */
+  readonly host?: string;
+  /** Add the member that answered to the reply as `$host`. */
+  readonly withHost?: boolean;
+  /** commitTransaction: a lost connection is no transient transaction error. */
+  readonly commit?: boolean;
+  /** coordinateCommitTransaction of a transaction that another router ran: the shard is no new participant. */
+  readonly recovering?: boolean;
   /** Statement ids of a batch's part, for retryable writes. */
   readonly stmtIds?: readonly number[];
 }
@@ -124,6 +140,9 @@ export interface Router {
   /** A context for the router's own work: no session, no limit. */
   background(): OperationContext;
 
+  /** Ends the process (command shutdown). */
+  shutdown(): void;
+
   setPrivilegeCheck(check: PrivilegeCheck): void;
   /** Called whenever a user may have changed (createUser ...), so that cached privileges are dropped. */
   usersChanged(): void;
@@ -143,4 +162,6 @@ export interface RouterInfo {
   readonly argv: readonly string[];
   readonly configdb: string;
   readonly version: string;
+  /** `--setParameter` of the command line. */
+  readonly parameters: ReadonlyMap<string, string>;
 }

@@ -45,8 +45,8 @@ function compareDoubles(a: number, b: number): number {
 
 function compareLongDouble(a: bigint, b: number): number {
   if (Number.isNaN(b)) return 1;
-  if (b >= 9223372036854775808) return -1;
-  if (b < -9223372036854775808) return 1;
+  if (b >= 2 ** 63) return -1;
+  if (b < -(2 ** 63)) return 1;
   const whole = BigInt(Math.trunc(b));
   if (a !== whole) return a < whole ? -1 : 1;
   return sign(Math.trunc(b) - b);

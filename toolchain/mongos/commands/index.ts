@@ -1,6 +1,17 @@
 /** All commands: one line per group. */
+import { aggregateCommands } from "./aggregate.ts";
+import { authenticationCommands } from "./authentication.ts";
+import { findCommands } from "./find.ts";
 import { CommandRegistry } from "./registry.ts";
+import { transactionCommands } from "./transactions.ts";
+import { writeCommands } from "./write.ts";
 
 export function allCommands(): CommandRegistry {
-  return new CommandRegistry();
+  return new CommandRegistry(
+    authenticationCommands,
+    findCommands,
+    aggregateCommands,
+    writeCommands,
+    transactionCommands,
+  );
 }

@@ -35,6 +35,8 @@ export type Resource =
 export interface Privilege {
   readonly resource: Resource;
   readonly actions: readonly string[];
+  /** Privileges that do as well, instead of this one; all of them. */
+  readonly or?: readonly Privilege[];
 }
 
 /**
