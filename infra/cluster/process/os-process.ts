@@ -59,7 +59,8 @@ export async function holderOfPort(port: number): Promise<{ pid: number; command
     for (const descriptor of descriptors) {
       const target = await readlink(`/proc/${pid}/fd/${descriptor}`).catch(() => "");
       // The name alone: the rest of a command line may hold what others would not like to read in an error.
-      if (sockets.has(target)) return { pid, command: (await commandLine(pid))?.[0] ?? "unknown" };
+      const command = sockets.has(target) ? (await commandLine(pid))?.[0] : undefined;
+      if (command !== undefined) return { pid, command };
     }
   }
   return undefined;

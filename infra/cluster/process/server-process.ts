@@ -64,6 +64,8 @@ const READY_MILLIS = 120_000;
 const STOP_MILLIS = 60_000;
 /** After it a process that we started and do not want any more is killed: nothing of value was acknowledged yet. */
 const DISCARD_MILLIS = 5_000;
+/** How long a killed process may hold its port. */
+const DYING_MILLIS = 5_000;
 const POLL_MILLIS = 25;
 const ANSWER_MILLIS = 2_000;
 /** How long a server that is told to end waits for clients to notice; its own default is 15 s. All clients are near. */
@@ -263,12 +265,28 @@ async function portFor(spec: ServerSpec, folder: ProcessFolder, marker: Marker):
     );
   }
   if (await isPortFree(port)) return port;
-  const holder = await holderOfPort(port);
+  const holder = await holderOrNobody(port);
+  if (holder === "nobody") return port;
   const who = holder ? `process ${holder.pid} (${holder.command})` : "another process, which cannot be seen from here";
   throw new AlfabravoError(`port ${port}, which ${spec.name} needs, is in use by ${who}`, {
     where: `${LOOPBACK}:${port}`,
     next: `end that process${spec.port === 0 ? "" : ", or choose another port"}, then run again`,
   });
+}
+
+/**
+ * Who has a port that is not free. A process that was killed may hold its port for a moment after it can no longer be
+ * seen, while the system takes it apart.
+ */
+async function holderOrNobody(port: number): Promise<Awaited<ReturnType<typeof holderOfPort>> | "nobody"> {
+  const end = performance.now() + DYING_MILLIS;
+  while (performance.now() < end) {
+    const holder = await holderOfPort(port);
+    if (holder) return holder;
+    if (await isPortFree(port)) return "nobody";
+    await delay(POLL_MILLIS);
+  }
+  return undefined;
 }
 
 interface Launched {
