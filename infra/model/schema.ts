@@ -254,8 +254,7 @@ function describe(value: unknown): string {
   }
 }
 
-function problemsOf(issue: z.core.$ZodIssue, root: unknown): Problem[] {
-  const path = issue.path as Path;
+function problemsOf(issue: z.core.$ZodIssue, path: Path, root: unknown): Problem[] {
   const value = valueAt(root, path);
   if (issue.code === "unrecognized_keys") {
     const known = fieldsAt(path);
@@ -285,6 +284,9 @@ function problemsOf(issue: z.core.$ZodIssue, root: unknown): Problem[] {
   if (issue.code === "invalid_value") {
     const values = issue.values.map((one) => JSON.stringify(one)).join(", ");
     return [{ path: here, message: `${describe(value)} is not one of ${values}`, fix: `write one of ${values}` }];
+  }
+  if (value === undefined) {
+    return [{ path: here, message: "is missing", rule: "it has no default", fix: "write it" }];
   }
   return [{ path: here, message: `${describe(value)} ${issue.message}` }];
 }
@@ -346,11 +348,11 @@ export function readDeclaration(declaration: ClusterDeclaration | unknown): {
     const result = SHAPE.safeParse(withoutHoles(root));
     if (result.success) return { read: restoreHoles(result.data, root) as ReadDeclaration, problems };
     let progress = false;
-    const issues = result.error.issues.map((issue) => ({ ...issue, path: originalPath(root, issue.path as Path) }));
-    for (const issue of issues as (z.core.$ZodIssue & { path: Path })[]) {
-      const { path } = issue;
+    // Paths first: taking things away moves nothing, but the holes it leaves change how paths are read.
+    const issues = result.error.issues.map((issue) => ({ issue, path: originalPath(root, issue.path as Path) }));
+    for (const { issue, path } of issues) {
       const consequence = valueAt(root, path) === undefined && taken.has(formatPath(path));
-      if (!consequence) problems.push(...problemsOf(issue, root));
+      if (!consequence) problems.push(...problemsOf(issue, path, root));
       const targets =
         issue.code === "unrecognized_keys"
           ? issue.keys.map((field) => [...path, field])
