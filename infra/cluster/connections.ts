@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { MongoClient, type MongoClientOptions } from "mongodb";
 import type { Connection, Credential } from "../model/connection.ts";
-import { asAlfabravoError } from "./errors.ts";
+import { asAlfabravoError, Code, defaultNext, describeError, hasCode, UnreachableError } from "./errors.ts";
 
 /** How long a server may take to be found or to accept a connection, in milliseconds. */
 const SERVER_SELECTION_MILLIS = 5_000;
@@ -77,7 +77,12 @@ export class Connections implements AsyncDisposable {
         return client;
       } catch (error) {
         await client.close().catch(() => undefined);
-        throw asAlfabravoError(error, `connect to ${what}`, where);
+        if (hasCode(error, Code.AuthenticationFailed)) throw asAlfabravoError(error, `log in to ${what}`, where);
+        throw new UnreachableError(`could not connect to ${what}: ${describeError(error)}`, {
+          where,
+          next: defaultNext(error),
+          cause: error,
+        });
       }
     })();
     this.#clients.set(key, made);

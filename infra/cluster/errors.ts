@@ -33,6 +33,11 @@ export const Code = {
   BackgroundOperationInProgressForNamespace: 12587,
 } as const;
 
+/** A server that cannot be reached now. A wait goes on asking; other errors for people end it. */
+export class UnreachableError extends AlfabravoError {
+  override readonly name = "UnreachableError";
+}
+
 /** The server's error code, or undefined when the error did not come from a server. */
 export function codeOf(error: unknown): number | undefined {
   if (error === null || typeof error !== "object" || !("code" in error)) return undefined;

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { AlfabravoError } from "../model/problem.ts";
-import { describeError } from "./errors.ts";
+import { describeError, UnreachableError } from "./errors.ts";
 
 export interface WaitOptions<Seen> {
   /** Milliseconds from now until the wait fails. */
@@ -38,7 +38,8 @@ export async function waitFor<T, Seen>(
       if (result.done) return result.value;
       last = options.describe(result.seen);
     } catch (error) {
-      if (error instanceof AlfabravoError || options.fatal?.(error)) throw error;
+      const final = error instanceof AlfabravoError && !(error instanceof UnreachableError);
+      if (final || options.fatal?.(error)) throw error;
       last = describeError(error);
     }
     if (performance.now() >= end) {

@@ -36,21 +36,33 @@ type Answer =
   | { readonly kind: "none"; readonly host: string }
   | { readonly kind: "error"; readonly host: string; readonly error: unknown };
 
-/** The configuration document as the server keeps it. See `observeReplicaSet`. */
-export async function readReplicaSetConfig(op: Operation, address: ReplicaSetAddress): Promise<Document | undefined> {
-  const answers = await firstPrimaryOrAll(address.hosts.map((host) => askMember(op, address, host)));
-  const configs = answers.filter((answer) => answer.kind === "config");
-  const foreign = configs.find(({ config }) => config._id !== address.name);
-  if (foreign) {
-    throw new AlfabravoError(
-      `${foreign.host} belongs to the replica set ${foreign.config._id}, not to ${address.name}; it is left alone`,
-      {
-        where: foreign.host,
-        next: `declare the replica set under the name ${foreign.config._id}, or give ${address.name} another host with an empty data folder`,
-      },
-    );
+/**
+ * The configuration document as the server keeps it. See `observeReplicaSet`.
+ *
+ * @param options.everyMember wait for the answer of every member, so that one that belongs elsewhere is found for certain
+ */
+export async function readReplicaSetConfig(
+  op: Operation,
+  address: ReplicaSetAddress,
+  options: { readonly everyMember: boolean } = { everyMember: false },
+): Promise<Document | undefined> {
+  const asked = address.hosts.map((host) => askMember(op, address, host));
+  const answers = await (options.everyMember ? Promise.all(asked) : firstPrimaryOrAll(asked));
+  const configs = answers.filter((answer) => answer.kind === "config").sort((a, b) => newness(b) - newness(a));
+  const [newest] = configs;
+  for (const { host, config } of configs) {
+    const other =
+      config._id !== address.name
+        ? `the replica set ${config._id}, not to ${address.name}`
+        : newest && identityOf(config) !== identityOf(newest.config)
+          ? `another replica set ${address.name} than ${newest.host} (their replicaSetId differs)`
+          : undefined;
+    if (other === undefined) continue;
+    throw new AlfabravoError(`${host} belongs to ${other}; it is left alone`, {
+      where: host,
+      next: `name the right set and its own members, or give ${address.name} a member with an empty data folder at another host`,
+    });
   }
-  const newest = configs.sort((a, b) => newness(b) - newness(a))[0];
   if (newest) return newest.config;
   const failed = answers.filter((answer) => answer.kind === "error");
   if (failed.length === 0) return undefined;
@@ -60,6 +72,11 @@ export async function readReplicaSetConfig(op: Operation, address: ReplicaSetAdd
       .join("; ")}`,
     { where: address.name, next: "start its members, or correct their hosts and the keyfile, then run again" },
   );
+}
+
+/** Given once, at initiation. */
+function identityOf(config: Document): string {
+  return String(config.settings?.replicaSetId ?? "");
 }
 
 /** A primary's word counts most; else the higher term, then the higher version. */

@@ -1,0 +1,155 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { applyReplicaSet } from "../../../infra/cluster/apply/replica-set.ts";
+import { observeReplicaSet } from "../../../infra/cluster/observe/replica-set.ts";
+import type { ReplicaSetState } from "../../../infra/model/state.ts";
+import { diffReplicaSet } from "../../../infra/plan/diff.ts";
+import type { Mongod } from "../../support/mongod.ts";
+import { type Members, memberState, startMembers, TestOperation } from "./members.ts";
+
+function at(list: readonly Mongod[], index: number): Mongod {
+  const member = list[index];
+  if (!member) throw new Error(`there is no member ${index}`);
+  return member;
+}
+
+describe("a replica set over two datacenters (M1)", () => {
+  let members: Members;
+  let desired: ReplicaSetState;
+  const home = () => members.list.slice(0, 2).map((member) => member.address);
+  const request = (state: ReplicaSetState) => ({ desired: state, credential: members.credential, homeHosts: home() });
+  const address = () => ({
+    name: "shard0000",
+    role: "shard" as const,
+    hosts: members.list.map((member) => member.address),
+    credential: members.credential,
+  });
+
+  beforeAll(async () => {
+    members = await startMembers(3, "shard0000");
+    const [first, second, third] = [at(members.list, 0), at(members.list, 1), at(members.list, 2)];
+    desired = {
+      name: "shard0000",
+      role: "shard",
+      members: [
+        memberState(first, { priority: 2, tags: { datacenter: "alfa" } }),
+        memberState(second, { tags: { datacenter: "alfa" } }),
+        memberState(third, { priority: 0, tags: { datacenter: "bravo" } }),
+      ],
+      settings: { chainingAllowed: true },
+    };
+  });
+
+  afterAll(() => members?.[Symbol.asyncDispose]());
+
+  it("is undefined before it is initiated", async () => {
+    await using op = new TestOperation();
+    expect(await observeReplicaSet(op, address())).toBeUndefined();
+  });
+
+  it("is initiated with its primary at home and every member healthy, well before an ordinary election", async () => {
+    await using op = new TestOperation();
+    const begin = performance.now();
+    const state = await applyReplicaSet(op, request(desired));
+    const millis = performance.now() - begin;
+    expect(diffReplicaSet(desired, state)).toEqual([]);
+    const hellos = await Promise.all(members.list.map((member) => member.admin({ hello: 1 })));
+    expect(hellos.map((hello) => [hello.isWritablePrimary, hello.secondary])).toEqual([
+      [true, false],
+      [false, true],
+      [false, true],
+    ]);
+    // Without being asked to stand, a member waits for the election timeout of ten seconds.
+    expect(millis).toBeLessThan(9_000);
+    console.log(`initiated and healthy after ${Math.round(millis)} ms`);
+  });
+
+  it("changes nothing when applied again", async () => {
+    await using op = new TestOperation();
+    const before = (await at(members.list, 0).admin({ replSetGetConfig: 1 })).config;
+    await applyReplicaSet(op, request(desired));
+    const after = (await at(members.list, 0).admin({ replSetGetConfig: 1 })).config;
+    expect(after).toEqual(before);
+    expect(op.news).toEqual([]);
+  });
+
+  it("repairs priority, tags and settings that a hand has changed", async () => {
+    await using op = new TestOperation();
+    const { config } = await at(members.list, 0).admin({ replSetGetConfig: 1 });
+    config.members[1].priority = 0;
+    config.members[2].tags = { datacenter: "charlie" };
+    config.settings.chainingAllowed = false;
+    config.version += 1;
+    await at(members.list, 0).admin({ replSetReconfig: config });
+    const drifted = await observeReplicaSet(op, address());
+    expect(
+      diffReplicaSet(desired, drifted)
+        .map(({ path }) => path)
+        .sort(),
+    ).toEqual(
+      [
+        `members[${at(members.list, 1).address}].priority`,
+        `members[${at(members.list, 2).address}].tags.datacenter`,
+        "settings.chainingAllowed",
+      ].sort(),
+    );
+    expect(diffReplicaSet(desired, await applyReplicaSet(op, request(desired)))).toEqual([]);
+  });
+
+  it("moves a primary that sits elsewhere home again", async () => {
+    await using op = new TestOperation();
+    await at(members.list, 1).admin({ replSetStepUp: 1 });
+    await at(members.list, 1).inState("primary");
+    await applyReplicaSet(op, request(desired));
+    expect((await at(members.list, 0).admin({ hello: 1 })).isWritablePrimary).toBe(true);
+  });
+
+  it("adds a member, and exchanges a voter, one voting change per reconfig", async () => {
+    await using op = new TestOperation();
+    const [fresh] = await members.add(1, "shard0000");
+    if (!fresh) throw new Error("no member was started");
+    const exchanged = {
+      ...desired,
+      members: [...desired.members.slice(0, 2), memberState(fresh, { priority: 0, tags: { datacenter: "bravo" } })],
+    };
+    const state = await applyReplicaSet(op, request(exchanged));
+    expect(diffReplicaSet(exchanged, state)).toEqual([]);
+    expect(op.news.filter((line) => line.includes("reconfig")).length).toBeGreaterThan(1);
+    await fresh.inState("secondary");
+    desired = exchanged;
+  });
+
+  it("leaves a set of another name, and members of another set, alone", async () => {
+    await using op = new TestOperation();
+    await expect(applyReplicaSet(op, request({ ...desired, name: "shard0009" }))).rejects.toMatchObject({
+      message: expect.stringContaining("belongs to the replica set shard0000, not to shard0009"),
+      next: expect.stringContaining("empty data folder"),
+    });
+    await using others = await startMembers(1, "shard0000");
+    const stranger = at(others.list, 0);
+    await stranger.admin({ replSetInitiate: { _id: "shard0000", members: [{ _id: 0, host: stranger.address }] } });
+    await stranger.inState("primary");
+    await using foreign = new TestOperation();
+    // The stranger has a key of its own, so it is asked with it, and the set's members are not.
+    await expect(
+      applyReplicaSet(foreign, {
+        desired: { ...desired, name: "shard0001", members: [memberState(stranger)] },
+        credential: others.credential,
+        homeHosts: [stranger.address],
+      }),
+    ).rejects.toMatchObject({ where: stranger.address });
+  });
+
+  it("names the member that does not answer", async () => {
+    await using op = new TestOperation();
+    const missing = memberState(at(members.list, 0), { host: "127.0.0.1:23999", priority: 0 });
+    await using fresh = await startMembers(1, "fresh");
+    const first = memberState(at(fresh.list, 0));
+    await expect(
+      applyReplicaSet(op, {
+        desired: { name: "fresh", role: "shard", members: [first, missing], settings: {} },
+        credential: fresh.credential,
+        homeHosts: [first.host],
+      }),
+    ).rejects.toMatchObject({ message: expect.stringContaining("127.0.0.1:23999"), next: expect.any(String) });
+  });
+});
