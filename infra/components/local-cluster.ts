@@ -110,7 +110,7 @@ export class LocalCluster extends pulumi.ComponentResource {
     this.uris = this.#uris(constraints.users, admin);
     this.spec = this.#hosts().apply((hosts) => withHosts(spec, hosts));
     this.topology = this.spec.apply(topologyOf);
-    this.registerOutputs({ endpoints: this.endpoints, topology: this.topology });
+    this.registerOutputs({});
   }
 
   #mongod(set: ReplicaSetSpec, member: MemberSpec): void {

@@ -232,14 +232,26 @@ export class ProviderServer {
     timeoutSecs: number,
     act: (op: Operation, resource: AnyResource) => Promise<T>,
   ): Promise<T> {
-    const signals = [this.#stopped.signal, ...(timeoutSecs > 0 ? [AbortSignal.timeout(timeoutSecs * 1000)] : [])];
+    const timeout = new AbortController();
+    const timer = setTimeout(() => timeout.abort(timeoutError(timeoutSecs)), timeoutSecs * 1000);
+    if (timeoutSecs <= 0) clearTimeout(timer);
     const op: Operation = {
       connections: this.#connections,
       progress: (text) => this.#log.status(urn, text),
-      signal: AbortSignal.any(signals),
+      signal: AbortSignal.any([this.#stopped.signal, timeout.signal]),
     };
-    return act(op, this.#resource(urn));
+    try {
+      return await act(op, this.#resource(urn));
+    } finally {
+      clearTimeout(timer);
+    }
   }
+}
+
+function timeoutError(seconds: number): AlfabravoError {
+  return new AlfabravoError(`did not end within ${seconds} s, the timeout of this resource`, {
+    next: "run again: it goes on from here; or give it more time with the resource option customTimeouts",
+  });
 }
 
 /** The fields that hold no unknown value, at any depth. */
