@@ -5,11 +5,13 @@
  */
 import { rmSync, writeFileSync } from "node:fs";
 import os from "node:os";
+import { checkPrivileges } from "./auth/authorization.ts";
 import { ClusterRouter } from "./cluster-router.ts";
 import { log, logTo } from "./log.ts";
 import { BadOptions, parseOptions, readKeyFile, usage } from "./options.ts";
 import { Dispatcher } from "./server/dispatcher.ts";
 import { Listener } from "./server/listener.ts";
+import { reportUptime } from "./server/uptime-reporter.ts";
 import { serverVersion, standIn } from "./version.ts";
 
 async function main(): Promise<void> {
@@ -38,6 +40,7 @@ async function main(): Promise<void> {
     },
     { key, applicationName: `mongos ${options.port}`, connectTimeoutMs: 10_000 },
   );
+  if (key !== undefined) router.setPrivilegeCheck(checkPrivileges);
   const dispatcher = new Dispatcher(router, key !== undefined);
   const listener = new Listener(
     (client, command) => dispatcher.dispatch(client, command),
@@ -73,6 +76,7 @@ async function main(): Promise<void> {
     .warm()
     .catch((error: unknown) => log("W", "SHARDING", "The list of shards is not known yet", { error: String(error) }));
   await listener.listen(options.port, options.bindIp);
+  reportUptime(router);
   if (options.pidFilePath !== undefined) writeFileSync(options.pidFilePath, `${process.pid}\n`);
   log("I", "NETWORK", "Waiting for connections", { port: options.port, ssl: "off", bindIp: options.bindIp });
 }

@@ -137,6 +137,9 @@ export interface Router {
   /** Which shards a query on a collection would be sent to, sorted by name (for explain). */
   targets(ctx: OperationContext, ns: string, query: Doc, collation?: Doc): Promise<readonly string[]>;
 
+  /** Makes the next command look the cluster-wide read and write concern up again. */
+  invalidateDefaults(): void;
+
   /** A context for the router's own work: no session, no limit. */
   background(): OperationContext;
 
@@ -144,6 +147,8 @@ export interface Router {
   shutdown(): void;
 
   setPrivilegeCheck(check: PrivilegeCheck): void;
+  /** The installed check; undefined when the cluster runs without authentication. */
+  readonly privilegeCheck: PrivilegeCheck | undefined;
   /** Called whenever a user may have changed (createUser ...), so that cached privileges are dropped. */
   usersChanged(): void;
   /** Register a listener for `usersChanged`. */

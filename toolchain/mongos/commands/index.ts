@@ -1,4 +1,5 @@
 /** All commands: one line per group. */
+import { administrationCommands } from "./administration.ts";
 import { aggregateCommands } from "./aggregate.ts";
 import { authenticationCommands } from "./authentication.ts";
 import { findCommands } from "./find.ts";
@@ -13,5 +14,6 @@ export function allCommands(): CommandRegistry {
     aggregateCommands,
     writeCommands,
     transactionCommands,
+    ...administrationCommands,
   );
 }

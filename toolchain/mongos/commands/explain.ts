@@ -1,0 +1,243 @@
+/** explain: the shards explain their part, the router puts the parts together as a mongos does. */
+import { type Doc, DocWriter, type Encodable, encode, type Fields } from "../bson/document.ts";
+import { CommandContext } from "../context.ts";
+import { CommandError, errorCode } from "../errors.ts";
+import type { ShardReply } from "../router.ts";
+import { connectionStrings, passOn, whole } from "./arguments.ts";
+import type { CommandTable, Privilege } from "./registry.ts";
+
+const verbosities: ReadonlySet<string> = new Set(["queryPlanner", "executionStats", "allPlansExecution"]);
+
+/** The command inside, as if it had come by itself. */
+function innerContext(ctx: CommandContext): CommandContext {
+  const inner = ctx.body.doc("explain");
+  if (inner === undefined)
+    throw new CommandError(
+      errorCode.TypeMismatch,
+      "BSON field 'explain.explain' is the wrong type, expected type 'object'",
+    );
+  const name = inner.first()?.name ?? "";
+  const found = ctx.router.commands.find(name);
+  if (found === undefined)
+    throw new CommandError(errorCode.CommandNotFound, `Explain failed due to unknown command: ${name}`);
+  return new CommandContext(ctx.router, {
+    client: ctx.client,
+    name: found.name,
+    db: inner.string("$db") ?? ctx.db,
+    body: inner,
+    sequences: new Map(),
+    deadline: ctx.deadline,
+    session: ctx.session,
+    readPreference: ctx.readPreference,
+    readConcern: ctx.readConcern,
+    writeConcern: undefined,
+    comment: ctx.comment,
+  });
+}
+
+function requires(ctx: CommandContext): readonly Privilege[] {
+  const inner = innerContext(ctx);
+  const requirement = ctx.router.commands.find(inner.name)?.definition.requires;
+  return typeof requirement === "function" ? requirement(inner) : [];
+}
+
+/** What a command reads or changes, and how its parts are merged. */
+interface Plan {
+  readonly query: Doc;
+  readonly collation: Doc | undefined;
+  readonly stage: (shards: number) => string;
+  /** The command as each shard gets it. */
+  readonly perShard: Doc;
+}
+
+const readStage = (sorted: boolean) => (shards: number) =>
+  shards === 1 ? "SINGLE_SHARD" : sorted ? "SHARD_MERGE_SORT" : "SHARD_MERGE";
+
+function findPlan(command: Doc): Plan {
+  const sorted = command.doc("sort")?.isEmpty() === false;
+  const skip = command.number("skip") ?? 0;
+  const limit = command.number("limit") ?? 0;
+  return {
+    query: command.doc("filter") ?? encode({}),
+    collation: command.doc("collation"),
+    stage: readStage(sorted),
+    // Each shard must give what could be skipped as well; the router skips.
+    perShard: skip > 0 ? command.without("skip").with(limit > 0 ? { limit: skip + limit } : {}) : command,
+  };
+}
+
+function readPlan(command: Doc): Plan {
+  return {
+    query: command.doc("query") ?? encode({}),
+    collation: command.doc("collation"),
+    stage: readStage(false),
+    perShard: command,
+  };
+}
+
+function writePlan(command: Doc, statements: string): Plan {
+  const [statement, ...more] = command.docs(statements);
+  if (statement === undefined || more.length > 0)
+    throw new CommandError(errorCode.InvalidLength, "explained write batches must be of size 1");
+  return {
+    query: statement.doc("q") ?? encode({}),
+    collation: statement.doc("collation"),
+    stage: () => "SHARD_WRITE",
+    perShard: command,
+  };
+}
+
+function planOf(inner: CommandContext): Plan {
+  const command = inner.command();
+  switch (inner.name) {
+    case "find":
+      return findPlan(command);
+    case "count":
+    case "distinct":
+      return readPlan(command);
+    case "update":
+      return writePlan(command, "updates");
+    case "delete":
+      return writePlan(command, "deletes");
+    case "findAndModify":
+      return { ...readPlan(command), stage: () => "SINGLE_SHARD" };
+    default:
+      throw new CommandError(errorCode.IllegalOperation, `Cannot explain cmd: ${inner.name}`);
+  }
+}
+
+async function explain(ctx: CommandContext): Promise<Fields | Doc> {
+  const started = performance.now();
+  const inner = innerContext(ctx);
+  const verbosity = ctx.body.string("verbosity") ?? "allPlansExecution";
+  if (!verbosities.has(verbosity))
+    throw new CommandError(
+      errorCode.BadValue,
+      `Enumeration value '${verbosity}' for field 'explain.verbosity' is not a valid value.`,
+    );
+  if (inner.name === "aggregate") return explainAggregate(inner, verbosity);
+  const plan = planOf(inner);
+  const ns = inner.namespace();
+  if (inner.name === "findAndModify" && (await ctx.router.targets(inner, ns, plan.query, plan.collation)).length > 1)
+    throw new CommandError(errorCode.ShardKeyNotFound, "Query for sharded findAndModify must contain the shard key");
+  const replies = await ctx.router.onShardsOwning(
+    inner,
+    ns,
+    { explain: plan.perShard, verbosity },
+    {
+      idempotent: true,
+      readPreference: ctx.readPreference,
+      query: plan.query,
+      ...(plan.collation === undefined ? {} : { collation: plan.collation }),
+    },
+  );
+  return merged(inner, plan.stage(replies.length), verbosity, replies, performance.now() - started);
+}
+
+async function merged(
+  ctx: CommandContext,
+  stage: string,
+  verbosity: string,
+  replies: readonly ShardReply[],
+  elapsedMs: number,
+): Promise<Fields> {
+  const hosts = await connectionStrings(ctx);
+  const { info } = ctx.router;
+  const planned = replies.map(({ shard, reply }) => {
+    const out = new DocWriter()
+      .append("shardName", shard)
+      .append("connectionString", hosts.get(shard) ?? ctx.router.config.connectionString())
+      .append("serverInfo", reply.find("serverInfo"));
+    const planner = reply.doc("queryPlanner");
+    if (planner !== undefined) out.all(planner);
+    return out.finish();
+  });
+  return {
+    queryPlanner: { mongosPlannerVersion: 1, winningPlan: { stage, shards: planned } },
+    ...(verbosity === "queryPlanner" ? {} : { executionStats: executed(stage, verbosity, replies, elapsedMs) }),
+    serverInfo: { host: info.host, port: info.port, version: info.version, gitVersion: "none" },
+    command: ctx.command().with({ $db: ctx.db }),
+  };
+}
+
+function executed(stage: string, verbosity: string, replies: readonly ShardReply[], elapsedMs: number): Fields {
+  const stats = replies.map(({ shard, reply }) => ({ shard, stats: reply.doc("executionStats") ?? encode({}) }));
+  const total = (field: string): Encodable => whole(stats.reduce((n, one) => n + (one.stats.number(field) ?? 0), 0));
+  const totals = {
+    nReturned: total("nReturned"),
+    executionTimeMillis: Math.round(elapsedMs),
+    totalKeysExamined: total("totalKeysExamined"),
+    totalDocsExamined: total("totalDocsExamined"),
+  };
+  return {
+    ...totals,
+    executionStages: {
+      stage,
+      ...totals,
+      totalChildMillis: total("executionTimeMillis"),
+      shards: stats.map((one) =>
+        new DocWriter().append("shardName", one.shard).all(one.stats.without("allPlansExecution")).finish(),
+      ),
+    },
+    ...(verbosity === "allPlansExecution"
+      ? {
+          allPlansExecution: stats.map((one) => ({
+            shardName: one.shard,
+            allPlans: one.stats.find("allPlansExecution"),
+          })),
+        }
+      : {}),
+  };
+}
+
+/** The query of a pipeline's leading `$match`: what decides which shards are asked. */
+function leadingMatch(pipeline: readonly Doc[]): Doc {
+  return pipeline[0]?.doc("$match") ?? encode({});
+}
+
+async function explainAggregate(inner: CommandContext, verbosity: string): Promise<Fields | Doc> {
+  const ns = inner.namespace();
+  const command = inner.command();
+  const pipeline = command.docs("pipeline");
+  const collation = command.doc("collation");
+  const replies = await inner.router.onShardsOwning(
+    inner,
+    ns,
+    { explain: command.without("explain").with({ cursor: {} }), verbosity },
+    {
+      idempotent: true,
+      readPreference: inner.readPreference,
+      query: leadingMatch(pipeline),
+      ...(collation === undefined ? {} : { collation }),
+    },
+  );
+  const routing = await inner.router.catalog.collection(inner, ns);
+  const [only] = replies;
+  // An unsharded collection's shard answers for the whole.
+  if (routing === undefined && only !== undefined) return passOn(only.reply);
+  const parts = replies.map(({ shard, reply }): [string, Doc] => {
+    const info = reply.doc("serverInfo");
+    const host = `${info?.string("host") ?? ""}:${info?.number("port") ?? ""}`;
+    const out = new DocWriter().append("host", host);
+    for (const field of ["explainVersion", "stages", "queryPlanner", "executionStats"]) {
+      const value = reply.find(field);
+      if (value !== undefined) out.element(value);
+    }
+    return [shard, out.finish()];
+  });
+  return {
+    serverInfo: {
+      host: inner.router.info.host,
+      port: inner.router.info.port,
+      version: inner.router.info.version,
+      gitVersion: "none",
+    },
+    ...(replies.length === 1 ? { splitPipeline: null } : { mergeType: "mongos" }),
+    shards: Object.fromEntries(parts),
+    command: command.with({ $db: inner.db }),
+  };
+}
+
+export const explainCommands: CommandTable = {
+  explain: { requires, handler: explain },
+};
