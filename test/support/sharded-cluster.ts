@@ -54,8 +54,8 @@ export interface Shard {
 export class Router {
   readonly process: ServerProcess;
   readonly port: number;
-  /** Whether this is a real mongos. */
-  readonly real: boolean;
+  /** Whether the folder of the binaries has a router of its own (a real mongos, or the stand-in under that name). */
+  readonly ownBinary: boolean;
 
   constructor(options: {
     readonly binDir: string;
@@ -66,7 +66,7 @@ export class Router {
   }) {
     this.port = options.port;
     const binary = path.join(options.binDir, "mongos");
-    this.real = existsSync(binary);
+    this.ownBinary = existsSync(binary);
     const base = path.join(options.folder, `mongos-${options.port}`);
     const flags = [
       ...["--configdb", options.configdb, "--port", String(options.port), "--bind_ip", LOOPBACK],
@@ -75,8 +75,8 @@ export class Router {
     const standIn = path.join(ROOT, "toolchain/mongos/main.ts");
     this.process = new ServerProcess({
       name: `mongos ${this.address}`,
-      command: this.real ? binary : process.execPath,
-      args: this.real ? [...flags, "--nounixsocket"] : [standIn, ...flags],
+      command: this.ownBinary ? binary : process.execPath,
+      args: this.ownBinary ? [...flags, "--nounixsocket"] : [standIn, ...flags],
       outputPath: `${base}.out`,
       logPath: `${base}.log`,
     });
@@ -287,21 +287,25 @@ export async function startShardedCluster(options: ShardedClusterOptions = {}): 
         writeConcern: { w: "majority" },
       }),
     );
-    const added = shards.map(async (shard, i) => {
-      await initiateReplicaSet(shard.members);
+    const initiated = shards.map((shard) => initiateReplicaSet(shard.members));
+    const added = (async () => {
       await configReady;
-      if (shardOptions[i]?.spare) return;
-      const writeConcern = { w: "majority", wtimeout: READY_MS };
-      await configPrimary.admin({ _configsvrAddShard: shard.connectionString, name: shard.name, writeConcern });
-      for (const zone of shardOptions[i]?.zones ?? []) {
-        await configPrimary.admin({ _configsvrAddShardToZone: shard.name, zone, writeConcern });
+      // One after another, so that listShards shows them in the same order on every run.
+      for (const [i, shard] of shards.entries()) {
+        await initiated[i];
+        if (shardOptions[i]?.spare) continue;
+        const writeConcern = { w: "majority", wtimeout: READY_MS };
+        await configPrimary.admin({ _configsvrAddShard: shard.connectionString, name: shard.name, writeConcern });
+        for (const zone of shardOptions[i]?.zones ?? []) {
+          await configPrimary.admin({ _configsvrAddShardToZone: shard.name, zone, writeConcern });
+        }
       }
-    });
+    })();
     const routed = routers.map(async (router) => {
       await configReady;
       await router.start();
     });
-    await Promise.all([configReady, ...added, ...routed]);
+    await Promise.all([configReady, ...initiated, added, ...routed]);
     // A router may have read the list of shards before the last one was added.
     const wanted = shardOptions.filter((s) => !s.spare).length;
     await Promise.all(

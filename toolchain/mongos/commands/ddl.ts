@@ -2,7 +2,8 @@
 
 import { grantedTo } from "../auth/authorization.ts";
 import { seesDatabase, visibleCollections } from "../auth/privileges.ts";
-import { type Doc, DocWriter, type Encodable, type Fields, Value } from "../bson/document.ts";
+import { compareValues } from "../bson/compare.ts";
+import { bsonType, type Doc, DocWriter, type Encodable, type Fields, Value } from "../bson/document.ts";
 import type { CommandContext } from "../context.ts";
 import { CommandError, errorCode } from "../errors.ts";
 import type { RunOptions } from "../router.ts";
@@ -33,15 +34,56 @@ function forget(ctx: CommandContext, ...namespaces: string[]): void {
   for (const ns of namespaces) ctx.router.catalog.invalidateCollection(ns);
 }
 
-async function create(ctx: CommandContext): Promise<Doc> {
+async function create(ctx: CommandContext): Promise<Fields | Doc> {
   const ns = ctx.namespace();
-  const reply = await ctx.router.onPrimaryShard(ctx, ctx.db, ctx.command(), {
-    create: true,
-    withWriteConcern: true,
-    ...(ctx.inTransaction ? { ns } : {}),
-  });
+  const reply = await ctx.router
+    .onPrimaryShard(ctx, ctx.db, ctx.command(), {
+      create: true,
+      withWriteConcern: true,
+      ...(ctx.inTransaction ? { ns } : {}),
+    })
+    .catch(async (error: unknown) => {
+      if (!(error instanceof CommandError) || error.code !== errorCode.NamespaceExists || ctx.inTransaction)
+        throw error;
+      // A mongos lets a collection be made again as it is.
+      const existing = await optionsOf(ctx, ctx.collection());
+      if (existing !== undefined && sameOptions(ctx.command(), existing)) return undefined;
+      throw error;
+    });
   forget(ctx, ns);
-  return passOn(reply);
+  return reply === undefined ? {} : passOn(reply);
+}
+
+async function optionsOf(ctx: CommandContext, collection: string): Promise<Doc | undefined> {
+  const reply = await ctx.router.onPrimaryShard(
+    ctx,
+    ctx.db,
+    { listCollections: 1, filter: { name: collection }, cursor: {} },
+    { idempotent: true },
+  );
+  return reply.doc("cursor")?.docs("firstBatch")[0]?.doc("options");
+}
+
+/** Options of `create` that make no other collection of it. */
+const notStored: ReadonlySet<string> = new Set(["create", "comment", "idIndex", "autoIndexId"]);
+
+/** Does `create` ask for the options that a collection has? Nested documents may leave out what the server fills in. */
+function sameOptions(command: Doc, existing: Doc): boolean {
+  const asked = command.elements().filter((element) => !notStored.has(element.name));
+  if (existing.elements().some(({ name }) => !asked.some((element) => element.name === name))) return false;
+  return asked.every((element) => {
+    const found = existing.find(element.name);
+    if (found === undefined) return element.type === bsonType.bool && !element.truthy();
+    if (!element.isObject() || !found.isObject()) return compareValues(element, found) === 0;
+    const inside = found.doc();
+    return element
+      .doc()
+      .elements()
+      .every((field) => {
+        const other = inside.find(field.name);
+        return other !== undefined && compareValues(field, other) === 0;
+      });
+  });
 }
 
 async function drop(ctx: CommandContext): Promise<Fields | Doc> {

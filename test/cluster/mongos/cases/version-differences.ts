@@ -12,4 +12,12 @@ export interface VersionDifference {
 }
 
 /** The cases were recorded on mongos 5.0.7 over mongod 5.0.32; what later servers answer otherwise stands here. */
-export const VERSION_DIFFERENCES: readonly VersionDifference[] = [];
+export const VERSION_DIFFERENCES: readonly VersionDifference[] = [
+  {
+    case: "balancer",
+    step: 5,
+    since: 6,
+    want: { code: 118, codeName: "NamespaceNotSharded" },
+    reason: "since 6.0 config servers tell a collection that is not sharded from one that does not exist",
+  },
+];
