@@ -94,7 +94,11 @@ export class Connections implements AsyncDisposable {
   }
 }
 
-async function clientOptions(credential: Credential, tlsCaFile: string | undefined): Promise<MongoClientOptions> {
+/** Login, TLS and time limits that every client of the project has. */
+export async function clientOptions(
+  credential: Credential,
+  tlsCaFile: string | undefined,
+): Promise<MongoClientOptions> {
   const login: MongoClientOptions =
     credential.kind === "keyfile"
       ? {

@@ -38,3 +38,20 @@ export function splitNamespace(namespace: string): { database: string; collectio
 export function admin(client: MongoClient, command: Document): Promise<Document> {
   return client.db("admin").command(command);
 }
+
+/** Writes one document of the config database, made when it is missing. */
+export async function writeConfig(
+  client: MongoClient,
+  collection: string,
+  id: string,
+  update: Document,
+): Promise<void> {
+  await client
+    .db("config")
+    .collection(collection)
+    .updateOne({ _id: id as never }, update, {
+      upsert: true,
+      writeConcern: { w: "majority", wtimeoutMS: WRITE_MILLIS },
+      maxTimeMS: WRITE_MILLIS,
+    });
+}

@@ -1,21 +1,142 @@
+import { type Document, type MongoClient, ReadPreference, type TagSet } from "mongodb";
 import type { Connection } from "../model/connection.ts";
+import { AlfabravoError } from "../model/problem.ts";
 import type { Namespace } from "../model/state.ts";
+import { mapConcurrently } from "./concurrency.ts";
 import type { Operation } from "./context.ts";
+import { Code, describeError, hasCode, told } from "./errors.ts";
+import { splitNamespace } from "./metadata.ts";
+import { observeShardHosts } from "./observe/shards.ts";
 
+/** A member that does not know a collection asks its primary; this is how long it may take, in milliseconds. */
+const READ_MILLIS = 5_000;
+/** How many collections are read at a time. */
+const AT_A_TIME = 8;
+/** How many reads are tried to reach every member of a shard. The router picks at random among those that fit. */
+const ATTEMPTS_PER_MEMBER = 16;
+
+/** Which members of one shard have served a routed read of one collection. */
 export interface WarmResult {
   readonly namespace: Namespace;
   readonly shard: string;
-  /** Members of the shard that hold data. */
+  /** How many members of the shard clients can read from. */
   readonly members: number;
-  /** The members that served a routed read, as they name themselves. */
+  /** The members that served a routed read, as `host:port` as they name themselves. */
   readonly served: readonly string[];
-  readonly millis: number;
+  /** Why some have not served, when that is known. */
+  readonly problem?: string | undefined;
 }
 
+export interface WarmOptions {
+  /** Members' tag sets, to reach members that are not near; without them only the server's own choice is used. */
+  readonly tagSets?: readonly TagSet[] | undefined;
+}
+
+/**
+ * Has every member of every shard serve a read of each collection through a router, so that each knows the
+ * collection's routing metadata (M11). A secondary fetches it from its primary at its first routed read, and once the
+ * primary's datacenter is gone it cannot: the read would hang.
+ *
+ * A read preference cannot name one member for certain, for members may share their tags. So the read is an `explain`
+ * with execution: it runs on the member like any routed read, with the same check of the routing version, and its
+ * answer names the member that ran it. It is repeated until each has been named.
+ *
+ * @returns for each collection and each shard that holds a part of it, who served
+ */
 export async function warmMembers(
   op: Operation,
   connection: Connection,
   namespaces: readonly Namespace[],
+  options: WarmOptions = {},
 ): Promise<WarmResult[]> {
-  throw new Error("warmMembers is not written yet");
+  return told("have every member serve a read", connection.hosts.join(","), async () => {
+    const client = await op.connections.router(connection);
+    const shards = await observeShardHosts(op, connection);
+    const members = new Map(shards.map(({ state, hosts }) => [state.name, hosts]));
+    const results = await mapConcurrently(namespaces, AT_A_TIME, (namespace) =>
+      warmOne(op, client, namespace, members, options.tagSets ?? []),
+    );
+    return results.flat();
+  });
+}
+
+async function warmOne(
+  op: Operation,
+  client: MongoClient,
+  namespace: Namespace,
+  members: ReadonlyMap<string, readonly string[]>,
+  tagSets: readonly TagSet[],
+): Promise<WarmResult[]> {
+  const preferences = [
+    new ReadPreference("primary"),
+    new ReadPreference("secondary"),
+    ...tagSets.flatMap((tags) => [new ReadPreference("nearest", [tags]), new ReadPreference("secondary", [tags])]),
+    new ReadPreference("nearest"),
+  ];
+  const served = new Map<string, Set<string>>();
+  const problems = new Set<string>();
+  const failed = new Map<ReadPreference, number>();
+  const missing = () =>
+    [...served].filter(([shard, seen]) => seen.size < (members.get(shard)?.length ?? 0)).length > 0 ||
+    served.size === 0;
+  const most = Math.max(...[...members.values()].map((hosts) => hosts.length));
+  for (let round = 0; round < ATTEMPTS_PER_MEMBER * most && missing(); round += 1) {
+    op.signal.throwIfAborted();
+    const preference = preferences[round % preferences.length];
+    // A preference that no member fits, or whose member hangs, fails again; a second chance is enough.
+    if (preference === undefined || (failed.get(preference) ?? 0) > 1) continue;
+    try {
+      for (const { shard, member } of await explainRead(client, namespace, preference)) {
+        const seen = served.get(shard) ?? new Set();
+        seen.add(member);
+        served.set(shard, seen);
+      }
+    } catch (error) {
+      if (hasCode(error, Code.NamespaceNotFound)) {
+        throw new AlfabravoError(`${namespace} does not exist, so no member can serve it`, { where: namespace });
+      }
+      if (!hasCode(error, Code.FailedToSatisfyReadPreference, Code.MaxTimeMSExpired)) throw error;
+      failed.set(preference, (failed.get(preference) ?? 0) + 1);
+      problems.add(
+        `${preference.mode}${preference.tags?.[0] ? ` ${JSON.stringify(preference.tags[0])}` : ""}: ${describeError(error)}`,
+      );
+    }
+  }
+  return [...served].map(([shard, seen]) => {
+    const count = members.get(shard)?.length ?? seen.size;
+    return {
+      namespace,
+      shard,
+      members: count,
+      served: [...seen].sort(),
+      ...(seen.size < count && problems.size > 0 ? { problem: [...problems].join("; ") } : {}),
+    };
+  });
+}
+
+/** One read of one document from every shard that holds a part of the collection, and who ran it. */
+async function explainRead(
+  client: MongoClient,
+  namespace: Namespace,
+  readPreference: ReadPreference,
+): Promise<{ shard: string; member: string }[]> {
+  const { database, collection } = splitNamespace(namespace);
+  const answer = await client.db(database).command(
+    {
+      explain: { find: collection, filter: {}, limit: 1, maxTimeMS: READ_MILLIS },
+      verbosity: "executionStats",
+      maxTimeMS: READ_MILLIS,
+    },
+    { readPreference },
+  );
+  return explainedShards(answer).map(({ shard, server }) => ({ shard, member: server }));
+}
+
+/** The shards that an explained command reached, and the server that answered for each. */
+export function explainedShards(explain: Document): { shard: string; server: string }[] {
+  const { shards } = explain.queryPlanner?.winningPlan ?? {};
+  return ((shards as Document[] | undefined) ?? []).map((part) => ({
+    shard: String(part.shardName),
+    server: part.serverInfo ? `${part.serverInfo.host}:${part.serverInfo.port}` : "",
+  }));
 }
