@@ -24,7 +24,7 @@ export async function down(options: DownOptions): Promise<number> {
   progress.stop();
   const run = await runEngine(
     engine,
-    ["destroy", "--stack", options.stack, "--yes", "--skip-preview", "--suppress-outputs"],
+    ["destroy", "--stack", options.stack, "--yes", "--skip-preview", "--suppress-outputs", "--suppress-progress"],
     options.json ? "capture" : "inherit",
   );
   if (run.exitCode !== 0) {

@@ -41,7 +41,7 @@ export async function status(options: StatusOptions): Promise<number> {
     return code;
   }
   console.log(`${spec.name} on stack ${options.stack}: ${renderSummary(spec)}\n`);
-  console.log(`${topologyTable(spec, rolesByHost(health))}\n`);
+  console.log(`${topologyTable(spec, { states: rolesByName(health) })}\n`);
   for (const { name, host, problem } of health.filter(({ serves }) => !serves))
     console.log(`! ${name} (${host}): ${problem}`);
   console.log(`Connect:\n${renderConnections(shown)}`);
@@ -50,6 +50,6 @@ export async function status(options: StatusOptions): Promise<number> {
   return code;
 }
 
-function rolesByHost(health: readonly ProcessHealth[]): ReadonlyMap<string, string> {
-  return new Map(health.map(({ host, role }) => [host, role]));
+function rolesByName(health: readonly ProcessHealth[]): Readonly<Record<string, string>> {
+  return Object.fromEntries(health.filter(({ role }) => role !== "mongos").map(({ name, role }) => [name, role]));
 }

@@ -6,6 +6,7 @@ import { openDeployment } from "./support/deployment.ts";
 import { runEngine } from "./support/engine.ts";
 import type { CommandOptions } from "./support/options.ts";
 import { exitCode } from "./support/outcome.ts";
+import { environmentOf } from "./support/project.ts";
 import { maskPassword, renderChecks, renderConnections, renderSummary, renderVerdict } from "./support/render.ts";
 import { openEngine, prepareStack, readOutputs } from "./support/stack.ts";
 import { verdictCode, verifyDeployment } from "./verify.ts";
@@ -26,10 +27,17 @@ export async function up(options: UpOptions): Promise<number> {
   await prepareStack(engine, options.stack, progress);
   progress.stop();
 
-  const ask = !options.yes && options.stack !== "local";
+  const ask = !options.yes && environmentOf(options.stack) !== "local";
   const run = await runEngine(
     engine,
-    ["up", "--stack", options.stack, "--suppress-outputs", ...(ask ? [] : ["--yes", "--skip-preview"])],
+    [
+      "up",
+      "--stack",
+      options.stack,
+      "--suppress-outputs",
+      "--suppress-progress",
+      ...(ask ? [] : ["--yes", "--skip-preview"]),
+    ],
     options.json ? "capture" : "inherit",
   );
   if (run.exitCode !== 0) {

@@ -37,6 +37,8 @@ export function toolEnvironment(
     if (env[name] === undefined || env[name] === "") variables[name] = value();
   };
   suggest("PULUMI_SKIP_UPDATE_CHECK", () => "true");
+  // The engine's default is four steps a core, and a cluster has more servers than that to start at once.
+  suggest("PULUMI_OPTION_PARALLEL", () => "32");
   // Compiled code is kept between runs, which takes a third off every update.
   suggest("NODE_COMPILE_CACHE", () => path.join(cache, "compile-cache"));
   if (!pulumi.own) suggest("PULUMI_HOME", () => path.join(cache, "pulumi-home"));

@@ -11,3 +11,8 @@ export const projectName = "alfabravo";
 export function dataFolder(stack: string): string {
   return path.join(homeFolder(projectRoot), "data", stack);
 }
+
+/** The environment that a stack's name begins with: `local` of `local-ci` (stacks/index.ts). */
+export function environmentOf(stack: string): string {
+  return stack.replace(/-.*/, "");
+}

@@ -1,10 +1,11 @@
 /** A stack as the commands see it: the engine that runs it, and the deployment that it made. */
-import { existsSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import path from "node:path";
 import { AlfabravoError } from "../../infra/model/problem.ts";
 import { homeFolder, type Progress, prepareToolchain, toolEnvironment } from "../../toolchain/index.ts";
+import { forgetSaltOfLostState, hasStackState } from "../../toolchain/stack-settings.ts";
 import { type Engine, runEngine } from "./engine.ts";
-import { projectName, projectRoot } from "./project.ts";
+import { projectRoot } from "./project.ts";
 import { backendFolder, clearStaleLocks, hasPendingOperations } from "./stack-lock.ts";
 
 /** Installs what is missing and returns the engine with its environment. */
@@ -19,12 +20,15 @@ export async function openEngine(progress: Progress): Promise<Engine> {
 
 /** Makes the stack ready for an update: it exists, and nothing that a killed update left behind is in the way. */
 export async function prepareStack(engine: Engine, stack: string, progress: Progress): Promise<void> {
-  const folder = backendFolder(process.env.PULUMI_BACKEND_URL ?? engine.environment.PULUMI_BACKEND_URL);
+  const backendUrl = engine.environment.PULUMI_BACKEND_URL ?? process.env.PULUMI_BACKEND_URL;
+  const folder = backendFolder(backendUrl);
   if (folder) {
     const removed = await clearStaleLocks(folder, stack);
     if (removed > 0) progress.log(`removed the lock of an update of stack ${stack} that was killed`);
   }
-  if (!folder || !existsSync(path.join(folder, "stacks", projectName, `${stack}.json`))) {
+  const known = hasStackState(backendUrl, stack);
+  if (known === false) forgetSaltOfLostState(projectRoot, stack);
+  if (!known) {
     await engineStep(engine, ["stack", "select", "--create", stack], `stack ${stack} could not be made`);
   }
   if (folder && (await hasPendingOperations(folder, stack))) await forgetPendingOperations(engine, stack, progress);
@@ -46,6 +50,7 @@ async function forgetPendingOperations(engine: Engine, stack: string, progress: 
     ["stack", "import", "-s", stack, "--file", file],
     `the state of stack ${stack} could not be mended`,
   );
+  await rm(file, { force: true });
   progress.log("an earlier update was interrupted; this one does its unfinished steps again");
 }
 

@@ -3,10 +3,10 @@ import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { constants } from "node:os";
 import path from "node:path";
-import { fileURLToPath } from "node:url";
 import { checkoutRoot } from "../environment.ts";
 import { createProgress, formatToolchainError, prepareToolchain, toolEnvironment } from "../index.ts";
 import { run, tail } from "../process.ts";
+import { forgetSaltOfLostState, hasStackState, isDeclaredStack } from "../stack-settings.ts";
 import { stackToCreate } from "./stacks.ts";
 
 async function main(args: readonly string[]): Promise<number> {
@@ -15,9 +15,11 @@ async function main(args: readonly string[]): Promise<number> {
   progress.stop();
   const env = { ...process.env, ...toolEnvironment(toolchain, checkoutRoot) };
 
-  const isNew = (name: string) => inThisProject() && isDeclared(name) && !hasState(env.PULUMI_BACKEND_URL, name);
+  const isNew = (name: string) =>
+    inThisProject() && isDeclaredStack(checkoutRoot, name) && hasStackState(env.PULUMI_BACKEND_URL, name) === false;
   const stack = stackToCreate(args, isNew);
   if (stack) {
+    forgetSaltOfLostState(checkoutRoot, stack);
     const made = await run(toolchain.pulumi.path, ["stack", "init", stack, "--no-select", "--non-interactive"], {
       env,
       cwd: checkoutRoot,
@@ -36,18 +38,6 @@ function inThisProject(): boolean {
   let at = process.cwd();
   while (!existsSync(path.join(at, "Pulumi.yaml")) && at !== path.dirname(at)) at = path.dirname(at);
   return at === checkoutRoot;
-}
-
-/** A stack that this project declares, and so one that may be created without a typing error coming true. */
-function isDeclared(name: string): boolean {
-  return existsSync(path.join(checkoutRoot, "stacks", `Pulumi.${name}.yaml`));
-}
-
-/** Whether a folder of state knows the stack; a backend that is no folder is left to tell for itself. */
-function hasState(backend: string | undefined, name: string): boolean {
-  if (!backend?.startsWith("file://")) return true;
-  const stacks = path.join(fileURLToPath(backend), ".pulumi", "stacks", "alfabravo");
-  return [".json", ".json.gz"].some((ending) => existsSync(path.join(stacks, `${name}${ending}`)));
 }
 
 function engine(program: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
