@@ -8,7 +8,7 @@ import * as grpc from "@grpc/grpc-js";
 import { Connections } from "../cluster/connections.ts";
 import type { Operation } from "../cluster/context.ts";
 import { AlfabravoError, type Problem } from "../model/problem.ts";
-import { formProblems, replacingFields, secretPaths, withDefaults } from "./fields.ts";
+import { type Fields, formProblems, replacingFields, secretPaths, withDefaults } from "./fields.ts";
 import { EngineLog } from "./progress.ts";
 import {
   decodeProperties,
@@ -141,7 +141,7 @@ export class ProviderServer {
     const secrets = outermost([...news.secrets, ...secretPaths(resource.inputs)]);
     return new providerMessages.CheckResponse()
       .setInputs(encodeProperties({ value: inputs, secrets }))
-      .setFailuresList(problems.map(checkFailure));
+      .setFailuresList(problems.map((problem) => checkFailure(resource.inputs, problem)));
   }
 
   async #diff(request: provider.DiffRequest): Promise<provider.DiffResponse> {
@@ -304,9 +304,17 @@ async function observedInputs(
   return result;
 }
 
-function checkFailure({ path, message, rule, fix }: Problem): provider.CheckFailure {
+/**
+ * The engine writes a named property's value beside the reason, so only a whole field that is no secret is named; any
+ * other place is part of the reason.
+ */
+function checkFailure(inputs: Fields, { path, message, rule, fix }: Problem): provider.CheckFailure {
   const reason = [message, rule && `why: ${rule}`, fix && `fix: ${fix}`].filter(Boolean).join("; ");
-  return new providerMessages.CheckFailure().setProperty(path).setReason(path ? `${path} ${reason}` : reason);
+  const field = Object.hasOwn(inputs, path) ? inputs[path] : undefined;
+  const named = field !== undefined && !field.secret;
+  return new providerMessages.CheckFailure()
+    .setProperty(named ? path : "")
+    .setReason(named ? reason : `${path} ${reason}`);
 }
 
 function diffResponse(differences: readonly FieldDiff[], replacing: ReadonlySet<string>): provider.DiffResponse {

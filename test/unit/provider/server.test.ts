@@ -112,13 +112,22 @@ async function diff(olds: Record<string, unknown>, news: Record<string, unknown>
 describe("check", () => {
   test("reports every mistake at once, each with its path", async () => {
     const { failures } = await check({ size: 1.5, tags: { a: 1, b: "ok", c: [] }, colour: "red" });
-    expect(failures.map(([path]) => path)).toEqual(["name", "size", "tags.a", "tags.c", "colour"]);
-    expect(failures[1]?.[1]).toBe("size is 1.5; it must be a whole number");
+    expect(failures).toEqual([
+      ["name", "is missing; fix: give it: Its name."],
+      ["size", "is 1.5; it must be a whole number"],
+      ["", "tags.a must be text, not a number"],
+      ["", "tags.c must be text, not a list"],
+      ["", "colour is not a field here; fix: use one of: name, size, tags, password"],
+    ]);
+  });
+
+  test("never has the engine write a secret value beside the reason", async () => {
+    expect((await check({ name: "a", password: 7 })).failures).toEqual([["", "password must be text, not a number"]]);
   });
 
   test("applies rules once the form is right, with the reason", async () => {
     expect((await check({ name: "tiny", size: 9 })).failures).toEqual([
-      ["size", "size is too much for tiny; why: tiny is small"],
+      ["size", "is too much for tiny; why: tiny is small"],
     ]);
   });
 
