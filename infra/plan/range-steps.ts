@@ -23,9 +23,12 @@ import { rangesOverlap } from "../model/zone-range.ts";
 import { canonicalRanges } from "./canonical.ts";
 
 export type RangeStep =
-  | { readonly kind: "assign" | "remove"; readonly namespace: Namespace; readonly range: ZoneRange }
-  /** Set `noBalance` and wait until no migration of this collection runs; or clear it. */
-  | { readonly kind: "pauseBalancing" | "resumeBalancing"; readonly namespace: Namespace };
+  | { readonly kind: "assign"; readonly namespace: Namespace; readonly range: ZoneRange }
+  | { readonly kind: "remove"; readonly namespace: Namespace; readonly range: ZoneRange }
+  /** Set `noBalance`, then wait until no migration of this collection runs. */
+  | { readonly kind: "pauseBalancing"; readonly namespace: Namespace }
+  /** Clear `noBalance`. */
+  | { readonly kind: "resumeBalancing"; readonly namespace: Namespace };
 
 export interface RangePlan {
   /** Empty when nothing differs. */
