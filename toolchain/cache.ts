@@ -1,4 +1,4 @@
-import { mkdirSync, statfsSync } from "node:fs";
+import { existsSync, mkdirSync, statfsSync, statSync } from "node:fs";
 import { mkdir, readdir, readFile, readlink, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import path from "node:path";
@@ -59,12 +59,27 @@ function isFull(folder: string): boolean {
   }
 }
 
-/** Makes a folder in the cache. @throws CacheError when that is not possible */
-export function ensureFolder(folder: string): void {
+/** Makes the cache, or a folder in it. @throws CacheError when that is not possible */
+export function ensureFolder(cache: string, folder = cache): void {
   try {
-    mkdirSync(folder, { recursive: true });
+    makeFolders(folder);
   } catch (error) {
-    throw cacheFailure(folder, error);
+    throw new CacheError(cache, reasonOf(error), error);
+  }
+}
+
+/** Level by level: the recursive mkdir of Node.js never returns where the system refuses a folder as "no such file". */
+function makeFolders(folder: string): void {
+  if (existsSync(folder)) {
+    if (!statSync(folder).isDirectory()) mkdirSync(folder);
+    return;
+  }
+  const parent = path.dirname(folder);
+  if (parent !== folder) makeFolders(parent);
+  try {
+    mkdirSync(folder);
+  } catch (error) {
+    if (!existsSync(folder)) throw error;
   }
 }
 
@@ -101,7 +116,7 @@ export interface Installation {
 export async function install(cache: string, name: string, installation: Installation): Promise<string> {
   const target = path.join(cache, name);
   if (await exists(target)) return target;
-  ensureFolder(path.dirname(target));
+  ensureFolder(cache, path.dirname(target));
   let release = () => {};
   try {
     release = await acquireLock(path.join(cache, "locks", name.replaceAll("/", "-")), { onWait: installation.onWait });
@@ -137,7 +152,7 @@ async function removeLeftovers(target: string): Promise<void> {
 export async function writeAtomically(cache: string, file: string, content: string, mode = 0o644): Promise<void> {
   const draft = `${file}.${process.pid}`;
   try {
-    await mkdir(path.dirname(file), { recursive: true });
+    ensureFolder(cache, path.dirname(file));
     await writeFile(draft, content, { mode });
     await rename(draft, file);
   } catch (error) {
@@ -156,7 +171,7 @@ export async function ensureLink(cache: string, link: string, target: string): P
   if ((await readlink(link).catch(() => undefined)) === target) return;
   const draft = `${link}.${process.pid}`;
   try {
-    await mkdir(path.dirname(link), { recursive: true });
+    ensureFolder(cache, path.dirname(link));
     await rm(draft, { force: true });
     await symlink(target, draft);
     await rename(draft, link);

@@ -17,7 +17,7 @@ import { findPip } from "./wheel.ts";
 export { homeFolder, toolEnvironment } from "./environment.ts";
 export { formatToolchainError, ToolchainError } from "./errors.ts";
 export type { Mongodb } from "./mongodb.ts";
-export { createProgress, type Progress, type Step } from "./progress.ts";
+export { createProgress, formatElapsed, type Progress, type Step } from "./progress.ts";
 export type { ReportedPart, Tool, Toolchain, ToolchainReport, ToolName } from "./toolchain.ts";
 
 interface Place {

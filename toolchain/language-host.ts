@@ -109,9 +109,13 @@ function unary<Request, Response>(
   return (call, callback) => {
     Promise.try(answer, call.request, call).then(
       (response) => callback(null, response),
-      (error: unknown) => callback(error instanceof Error && "code" in error ? error : internal(error)),
+      (error: unknown) => callback(isServiceError(error) ? error : internal(error)),
     );
   };
+}
+
+function isServiceError(error: unknown): error is grpc.ServiceError {
+  return error instanceof Error && "details" in error;
 }
 
 function internal(error: unknown): grpc.ServiceError {
@@ -269,7 +273,7 @@ function requiredPackages(request: language.GetRequiredPackagesRequest): languag
   const response = new language.GetRequiredPackagesResponse();
   for (const [name, content] of installed(request.getInfo()?.getProgramDirectory() ?? ".", true)) {
     if (!content.pulumi?.resource) continue;
-    const dependency = new language.PackageDependency();
+    const dependency = new plugin.PackageDependency();
     dependency.setKind("resource");
     dependency.setName(content.pulumi.name ?? name.replace(/^@pulumi\//, ""));
     dependency.setVersion(`v${(content.pulumi.version ?? content.version ?? "").replace(/^v/, "")}`);

@@ -217,7 +217,7 @@ async function withStandIn({ cache, checkout }: MongodbPlace, mongodDir: string)
   return {
     binDir,
     version: MONGOD_WHEEL_VERSION,
-    source: `wheel ${MONGOD_WHEEL.name} ${MONGOD_WHEEL.version}; mongos is this project's stand-in`,
+    source: `wheel ${MONGOD_WHEEL.name} ${MONGOD_WHEEL.version}`,
     router: "stand-in",
   };
 }
