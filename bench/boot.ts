@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { MongoClient } from "mongodb";
@@ -143,11 +143,14 @@ async function mongodbRunner(folder: string): Promise<number> {
 /** Resident memory of everything that the stack runs, in MiB: mongods and routers apart. */
 async function residentMemory(home: CommandHome): Promise<string> {
   const status = JSON.parse(await home.alfabravo(["status", "--json"])) as {
-    processes: { role: string; residentMiB?: number }[];
+    processes: { role: string; pid?: number }[];
   };
-  const sum = (routers: boolean) =>
-    status.processes
-      .filter(({ role }) => (role === "mongos") === routers)
-      .reduce((total, { residentMiB = 0 }) => total + residentMiB, 0);
-  return `resident memory: ${sum(false)} MiB in mongods, ${sum(true)} MiB in routers`;
+  let mongods = 0;
+  let routers = 0;
+  for (const { role, pid } of status.processes) {
+    const kib = Number(/VmRSS:\s+(\d+)/.exec(await readFile(`/proc/${pid}/status`, "utf8"))?.[1]);
+    if (role === "mongos") routers += kib;
+    else mongods += kib;
+  }
+  return `resident memory: ${Math.round(mongods / 1024)} MiB in mongods, ${Math.round(routers / 1024)} MiB in routers`;
 }

@@ -1,4 +1,7 @@
-import { rm } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { readdir, rm } from "node:fs/promises";
+import path from "node:path";
+import { MARKER } from "../infra/cluster/process/folder.ts";
 import { AlfabravoError } from "../infra/model/problem.ts";
 import { createProgress } from "../toolchain/index.ts";
 import { findDeployment } from "./support/deployment.ts";
@@ -20,7 +23,6 @@ export async function down(options: DownOptions): Promise<number> {
   const deployment = await findDeployment(engine, options.stack).catch(() => undefined);
   const folder = deployment?.dataFolder ?? dataFolder(options.stack);
   await prepareStack(engine, options.stack, progress);
-  const step = progress.step(`stop stack ${options.stack}`);
   progress.stop();
   const run = await runEngine(
     engine,
@@ -28,14 +30,13 @@ export async function down(options: DownOptions): Promise<number> {
     options.json ? "capture" : "inherit",
   );
   if (run.exitCode !== 0) {
-    step.fail();
     throw new AlfabravoError(`stack ${options.stack} was not taken down whole`, {
       where: `stack ${options.stack}`,
       next: "read what the engine says above, put it right, and run `down` again: it goes on where it stopped",
       ...(run.stderr || run.stdout ? { cause: new Error(`${run.stdout}\n${run.stderr}`.trim()) } : {}),
     });
   }
-  if (options.purge) await rm(folder, { recursive: true, force: true });
+  if (options.purge) await purge(folder);
   if (options.json) console.log(JSON.stringify({ stack: options.stack, data: options.purge ? "deleted" : folder }));
   else if (options.purge) console.log(`stack ${options.stack} is down, its data is deleted`);
   else {
@@ -45,4 +46,27 @@ export async function down(options: DownOptions): Promise<number> {
     );
   }
   return exitCode.fine;
+}
+
+/**
+ * Deletes what the stack's processes have written, and nothing else: a data folder may have been set to one that holds
+ * other things. Every folder of ours has a marker (infra/cluster/process/).
+ * @throws AlfabravoError naming what is not ours, which stays
+ */
+async function purge(folder: string): Promise<void> {
+  const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
+  for (const entry of entries) {
+    const at = path.join(folder, entry.name);
+    if (entry.isDirectory() && existsSync(path.join(at, MARKER))) await rm(at, { recursive: true });
+  }
+  await rm(path.join(folder, "keyfile"), { force: true });
+  const left = await readdir(folder).catch(() => []);
+  if (left.length === 0) {
+    await rm(folder, { recursive: true, force: true });
+    return;
+  }
+  throw new AlfabravoError(`the data is deleted, but the folder holds other things: ${left.slice(0, 5).join(", ")}`, {
+    where: folder,
+    next: "they were not made by this stack; delete them yourself if you want to",
+  });
 }

@@ -13,8 +13,8 @@ export interface ProcessHealth {
   /** It does what it was declared for. */
   readonly serves: boolean;
   readonly version?: string | undefined;
-  /** Resident memory in MiB. */
-  readonly residentMiB?: number | undefined;
+  /** Its process id on its own machine. */
+  readonly pid?: number | undefined;
   /** Why it does not serve. */
   readonly problem?: string | undefined;
 }
@@ -49,7 +49,7 @@ async function ask(op: Operation, expected: Expected, credential: Credential): P
   }
   try {
     const admin = (await op.connections.member(host, credential)).db("admin");
-    const [hello, { version }, { mem }] = await Promise.all([
+    const [hello, { version }, { pid }] = await Promise.all([
       admin.command({ hello: 1 }),
       admin.command({ buildInfo: 1 }),
       admin.command({ serverStatus: 1, metrics: 0, wiredTiger: 0, repl: 0, sharding: 0 }),
@@ -63,7 +63,7 @@ async function ask(op: Operation, expected: Expected, credential: Credential): P
       role,
       serves: problem === undefined,
       version: String(version),
-      residentMiB: Number(mem?.resident) || undefined,
+      pid: Number(pid),
       problem,
     };
   } catch (error) {

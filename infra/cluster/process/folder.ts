@@ -4,7 +4,7 @@ import path from "node:path";
 import { AlfabravoError } from "../../model/problem.ts";
 import type { ProcessIdentity } from "./os-process.ts";
 
-const MARKER = "alfabravo.json";
+export const MARKER = "alfabravo.json";
 
 /** Whose folder it is and what runs on it. */
 export interface Marker {
