@@ -13,7 +13,7 @@ import { observeDatabases } from "../observe/databases.ts";
 import { serverVersion } from "../server-version.ts";
 import { applyDatabase } from "./database.ts";
 import { applyIndexes, indexDocument } from "./indexes.ts";
-import { checkSharding, collectionOptions, isEmpty } from "./preflight.ts";
+import { checkCollection, collectionOptions, isEmpty } from "./preflight.ts";
 import { applyRanges, setBalancing } from "./ranges.ts";
 
 export interface CollectionOptions {
@@ -47,9 +47,9 @@ export async function applyCollection(
   };
 
   let have = await observe();
-  if (have) checkChange(want, have);
+  if (have) checkKeyChange(want, have);
+  await checkCollection(op, client, want, have);
   const sharding = want.key.length > 0 && !have?.key.length;
-  if (sharding && have) await checkSharding(op, client, want, have);
 
   await makeDatabase(op, connection, namespace);
   if (have && have.key.length > 0 && !sameKey(have.key, want.key)) {
@@ -95,40 +95,22 @@ async function makeDatabase(op: Operation, connection: Connection, namespace: st
   await applyDatabase(op, connection, { name: database });
 }
 
-/** What no command can do, or only by moving every document. */
-function checkChange(want: CollectionState, have: CollectionState): void {
+/** A key is refined in place; any other key would mean to copy every document, which is not done here. */
+function checkKeyChange(want: CollectionState, have: CollectionState): void {
   const { namespace } = want;
-  if (have.key.length === 0) return;
-  const refuse = (message: string, next: string) => {
-    throw new AlfabravoError(`${message}; it is left alone`, { where: namespace, next });
-  };
-  const from = keyText(have.key);
-  if (want.key.length === 0) {
-    refuse(
-      `${namespace} is sharded on ${from}, and declared without a shard key`,
-      "declare its shard key; unsharding a collection moves all of its data and is not done here",
-    );
+  if (have.key.length === 0 || want.key.length === 0 || sameKey(have.key, want.key)) return;
+  const [from, to] = [keyText(have.key), keyText(want.key)];
+  if (!isKeyPrefix(have.key, want.key)) {
+    throw new AlfabravoError(`${namespace} is sharded on ${from}, not on ${to}; it is left alone`, {
+      where: namespace,
+      next: `declare the key that it has, or one that begins with it (it is then refined in place). For another key run db.adminCommand({ reshardCollection: "${namespace}", key: … }) by hand: it copies every document`,
+    });
   }
-  if (!sameKey(have.key, want.key)) {
-    if (!isKeyPrefix(have.key, want.key)) {
-      refuse(
-        `${namespace} is sharded on ${from}, not on ${keyText(want.key)}`,
-        `declare the key that it has, or one that begins with it (it is then refined in place). For another key run db.adminCommand({ reshardCollection: "${namespace}", key: … }) by hand: it copies every document`,
-      );
-    }
-    if (have.unique || want.unique) {
-      refuse(
-        `the unique shard key ${from} of ${namespace} cannot be refined to ${keyText(want.key)}`,
-        "uniqueness would then hold for the longer key only: declare the key that it has, or make another collection",
-      );
-    }
-    return;
-  }
-  if (want.unique !== have.unique) {
-    refuse(
-      `the shard key ${from} of ${namespace} is ${have.unique ? "" : "not "}unique, and declared ${want.unique ? "" : "not "}unique`,
-      "the server cannot change it in place: declare it as it is, or make another collection",
-    );
+  if (have.unique || want.unique) {
+    throw new AlfabravoError(`the unique shard key ${from} of ${namespace} cannot be refined to ${to}`, {
+      where: namespace,
+      next: "uniqueness would then hold for the longer key only: declare the key that it has, or make another collection",
+    });
   }
 }
 

@@ -1,8 +1,9 @@
-import { type Document, type MongoClient, MongoServerError } from "mongodb";
+import type { Document, MongoClient } from "mongodb";
 import { readableValue } from "../../model/bson-text.ts";
 import { keyText } from "../../model/key.ts";
 import { AlfabravoError, formatProblems, type Problem } from "../../model/problem.ts";
-import type { CollectionState, KeyPart } from "../../model/state.ts";
+import type { CollectionState } from "../../model/state.ts";
+import { collectionRules } from "../../plan/rules.ts";
 import type { Operation } from "../context.ts";
 import { splitNamespace } from "../metadata.ts";
 
@@ -10,55 +11,35 @@ import { splitNamespace } from "../metadata.ts";
 const LISTED = 10;
 
 /**
- * What forbids to shard a collection that already exists, found before anything is touched: unique indexes that could
- * not hold over all shards (U3), and duplicates of a unique shard key in the data (U4). All of it at once.
+ * What forbids a collection to become what is desired, all of it at once and before anything is touched: the rules of
+ * the declaration (U2, U3), and duplicates of a unique shard key in the data (U4).
  *
  * @throws AlfabravoError with every problem
  */
-export async function checkSharding(
+export async function checkCollection(
   op: Operation,
   client: MongoClient,
   desired: CollectionState,
-  observed: CollectionState,
+  observed: CollectionState | undefined,
 ): Promise<void> {
   const { namespace, key, unique } = desired;
-  const problems: Problem[] = observed.indexes
-    .filter((index) => index.unique && !heldByShards(key, index.key))
-    .map((index) => ({
-      path: `${namespace}.indexes.${index.name}`,
-      message: `the unique index ${index.name} ${keyText(index.key)} does not begin with the shard key ${keyText(key)}`,
-      rule: "each shard enforces uniqueness for itself, so the server shards no collection with such an index (U3)",
-      fix: "drop the index, make the shard key its beginning, or guard the field with a proxy collection",
-    }));
-  if (unique) {
-    const ranged = observed.indexes.find((index) => sameFields(index.key, key) && !index.unique);
-    // The observed collection is not sharded, so the index on the future shard key is among its ordinary ones.
-    if (ranged) {
-      problems.push({
-        path: `${namespace}.indexes.${ranged.name}`,
-        message: `the index ${ranged.name} ${keyText(ranged.key)} is on the shard key and is not unique`,
-        rule: "a collection has one index with the same key and options; the unique one cannot be made beside it",
-        fix: "drop it (the unique index takes its place), then run again",
-      });
+  const problems: Problem[] = [];
+  if (observed && observed.key.length === 0 && key.length > 0) {
+    const empty = await isEmpty(client, namespace);
+    const facts = { allIndexes: observed.indexes, documents: empty ? 0 : undefined };
+    problems.push(...collectionRules(desired, observed, facts).problems);
+    if (unique && !empty) {
+      op.progress(`${namespace}: looking for duplicates of ${keyText(key)}`);
+      problems.push(...(await duplicates(client, desired)));
     }
-    op.progress(`${namespace}: looking for duplicates of ${keyText(key)}`);
-    problems.push(...(await duplicates(client, desired)));
+  } else {
+    problems.push(...collectionRules(desired, observed).problems);
   }
-  if (problems.length > 0) {
-    throw new AlfabravoError(`${namespace} cannot be sharded:\n${formatProblems(problems)}`, {
-      where: namespace,
-      next: "correct what is listed, then run again; nothing has been touched",
-    });
-  }
-}
-
-/** The server's rule: an index on `_id`, or one whose first fields are those of the shard key. */
-function heldByShards(shardKey: readonly KeyPart[], indexKey: readonly KeyPart[]): boolean {
-  return indexKey[0]?.field === "_id" || shardKey.every((part, i) => indexKey[i]?.field === part.field);
-}
-
-function sameFields(a: readonly KeyPart[], b: readonly KeyPart[]): boolean {
-  return a.length === b.length && a.every((part, i) => part.field === b[i]?.field && part.kind === b[i]?.kind);
+  if (problems.length === 0) return;
+  throw new AlfabravoError(`${namespace} cannot become what is declared:\n${formatProblems(problems)}`, {
+    where: namespace,
+    next: "correct what is listed, then run again; nothing has been touched",
+  });
 }
 
 /** Values of the key that several documents have. A missing field counts as null, as it does in an index (U5). */
@@ -116,9 +97,4 @@ export async function collectionOptions(client: MongoClient, namespace: string):
     });
   }
   return info && "options" in info ? (info.options as Document) : undefined;
-}
-
-/** Whether the server said no because two documents have the same key. */
-export function isDuplicate(error: unknown): boolean {
-  return error instanceof MongoServerError && error.code === 11000;
 }

@@ -2,35 +2,10 @@ import { randomBytes } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
-import { Connections } from "../../../infra/cluster/connections.ts";
-import type { Operation } from "../../../infra/cluster/context.ts";
 import type { Credential } from "../../../infra/model/connection.ts";
 import type { MemberState } from "../../../infra/model/state.ts";
 import { Mongod, mongoBinDir } from "../../support/mongod.ts";
 import { freePorts } from "../../support/processes.ts";
-
-/** An operation whose news can be read afterwards. Closes its connections. */
-export class TestOperation implements Operation, AsyncDisposable {
-  readonly connections = new Connections();
-  readonly news: string[] = [];
-  readonly #abort = new AbortController();
-
-  readonly progress = (text: string): void => {
-    this.news.push(text);
-  };
-
-  get signal(): AbortSignal {
-    return this.#abort.signal;
-  }
-
-  abort(): void {
-    this.#abort.abort();
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.connections.close();
-  }
-}
 
 /** Started members that belong to no replica set yet, with one key file. */
 export class Members implements AsyncDisposable {

@@ -4,7 +4,8 @@ import { observeReplicaSet } from "../../../infra/cluster/observe/replica-set.ts
 import type { ReplicaSetState } from "../../../infra/model/state.ts";
 import { diffReplicaSet } from "../../../infra/plan/diff.ts";
 import type { Mongod } from "../../support/mongod.ts";
-import { type Members, memberState, startMembers, TestOperation } from "./members.ts";
+import { TestOperation } from "../reference-cluster.ts";
+import { type Members, memberState, startMembers } from "./members.ts";
 
 function at(list: readonly Mongod[], index: number): Mongod {
   const member = list[index];
