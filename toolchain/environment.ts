@@ -17,7 +17,7 @@ export const checkoutRoot = path.resolve(import.meta.dirname, "..");
  * @throws ToolchainError when the project's `.alfabravo` folder cannot be written
  */
 export function toolEnvironment(
-  toolchain: Toolchain,
+  toolchain: Omit<Toolchain, "mongodb"> & Partial<Pick<Toolchain, "mongodb">>,
   projectRoot: string,
   env: NodeJS.ProcessEnv = process.env,
 ): Record<string, string> {
@@ -29,7 +29,7 @@ export function toolEnvironment(
       [path.dirname(pulumi.path), path.dirname(languageHost.path), path.join(checkoutRoot, "node_modules", ".bin")],
       env.PATH,
     ),
-    MONGODB_BIN_DIR: mongodb.binDir,
+    ...(mongodb && { MONGODB_BIN_DIR: mongodb.binDir }),
     ALFABRAVO_LANGUAGE_HOST: path.join(checkoutRoot, "toolchain", "language-host.ts"),
     ALFABRAVO_NODE: nodeProgram(checkoutRoot),
   };
