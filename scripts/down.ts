@@ -9,7 +9,7 @@ import { runEngine } from "./support/engine.ts";
 import type { CommandOptions } from "./support/options.ts";
 import { exitCode } from "./support/outcome.ts";
 import { dataFolder } from "./support/project.ts";
-import { openEngine, prepareStack } from "./support/stack.ts";
+import { claimStack, openEngine } from "./support/stack.ts";
 
 export interface DownOptions extends CommandOptions {
   /** Delete the data folder too. */
@@ -22,7 +22,7 @@ export async function down(options: DownOptions): Promise<number> {
   const engine = await openEngine(progress);
   const deployment = await findDeployment(engine, options.stack).catch(() => undefined);
   const folder = deployment?.dataFolder ?? dataFolder(options.stack);
-  await prepareStack(engine, options.stack, progress);
+  using _claim = await claimStack(engine, options.stack, progress);
   progress.stop();
   const run = await runEngine(
     engine,

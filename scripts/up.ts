@@ -8,7 +8,7 @@ import type { CommandOptions } from "./support/options.ts";
 import { exitCode } from "./support/outcome.ts";
 import { environmentOf } from "./support/project.ts";
 import { maskPassword, renderChecks, renderConnections, renderSummary, renderVerdict } from "./support/render.ts";
-import { openEngine, prepareStack, readOutputs } from "./support/stack.ts";
+import { claimStack, openEngine, readOutputs } from "./support/stack.ts";
 import { verdictCode, verifyDeployment } from "./verify.ts";
 
 export interface UpOptions extends CommandOptions {
@@ -24,7 +24,7 @@ export async function up(options: UpOptions): Promise<number> {
   const startedAt = performance.now();
   const progress = createProgress({ json: options.json });
   const engine = await openEngine(progress);
-  await prepareStack(engine, options.stack, progress);
+  using _claim = await claimStack(engine, options.stack, progress);
   progress.stop();
 
   const ask = !options.yes && environmentOf(options.stack) !== "local";

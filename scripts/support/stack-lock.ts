@@ -7,7 +7,25 @@ import { hostname } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { AlfabravoError } from "../../infra/model/problem.ts";
+import { acquireLock } from "../../toolchain/lock.mjs";
 import { projectName } from "./project.ts";
+
+/**
+ * Keeps two commands from changing one stack of this home at once. The lock of a process that is gone does not count.
+ * @returns gives the lock back
+ * @throws AlfabravoError at once when another command holds it
+ */
+export function lockStack(home: string, stack: string): Promise<() => void> {
+  const file = path.join(home, `${stack}.lock`);
+  return acquireLock(file, {
+    onWait: (pid) => {
+      throw new AlfabravoError(`stack ${stack} is being changed by another command (pid ${pid})`, {
+        where: file,
+        next: "wait until it has ended, or interrupt it; nothing was changed by this one",
+      });
+    },
+  });
+}
 
 interface LockContent {
   readonly pid: number;

@@ -6,7 +6,7 @@ import { homeFolder, type Progress, prepareToolchain, toolEnvironment } from "..
 import { forgetSaltOfLostState, hasStackState } from "../../toolchain/stack-settings.ts";
 import { type Engine, runEngine } from "./engine.ts";
 import { projectRoot } from "./project.ts";
-import { backendFolder, clearStaleLocks, hasPendingOperations } from "./stack-lock.ts";
+import { backendFolder, clearStaleLocks, hasPendingOperations, lockStack } from "./stack-lock.ts";
 
 /** Installs what is missing and returns the engine with its environment. */
 export async function openEngine(progress: Progress): Promise<Engine> {
@@ -18,8 +18,22 @@ export async function openEngine(progress: Progress): Promise<Engine> {
   };
 }
 
-/** Makes the stack ready for an update: it exists, and nothing that a killed update left behind is in the way. */
-export async function prepareStack(engine: Engine, stack: string, progress: Progress): Promise<void> {
+/**
+ * Makes the stack ready for an update: nobody else is at it, it exists, and nothing that a killed update left behind is
+ * in the way. Disposing ends the claim on the stack.
+ */
+export async function claimStack(engine: Engine, stack: string, progress: Progress): Promise<Disposable> {
+  const release = await lockStack(homeFolder(projectRoot), stack);
+  try {
+    await prepareStack(engine, stack, progress);
+  } catch (error) {
+    release();
+    throw error;
+  }
+  return { [Symbol.dispose]: release };
+}
+
+async function prepareStack(engine: Engine, stack: string, progress: Progress): Promise<void> {
   const backendUrl = engine.environment.PULUMI_BACKEND_URL ?? process.env.PULUMI_BACKEND_URL;
   const folder = backendFolder(backendUrl);
   if (folder) {
