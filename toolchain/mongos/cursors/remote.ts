@@ -64,7 +64,7 @@ export class RemoteCursor {
   }
 
   shift(): Doc | undefined {
-    return this.#docs[this.#at++];
+    return this.#at < this.#docs.length ? this.#docs[this.#at++] : undefined;
   }
 
   #note(reply: Doc): void {
