@@ -107,8 +107,16 @@ export class Mongod {
   /** Until the port answers; the role comes later. */
   async listening(): Promise<void> {
     await this.#until("an answer", async () => {
-      await this.admin({ hello: 1 });
-      return true;
+      try {
+        await this.admin({ hello: 1 });
+        return true;
+      } catch (error) {
+        // A client whose first connection failed stays closed for good: the next attempt takes a new one.
+        const failed = this.#client;
+        this.#client = undefined;
+        await failed?.close();
+        throw error;
+      }
     });
   }
 
@@ -144,6 +152,7 @@ export class Mongod {
   async restart(): Promise<void> {
     await this.process.kill("SIGTERM");
     await this.start();
+    await this.listening();
     await this.inState("member");
   }
 
