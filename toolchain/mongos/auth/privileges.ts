@@ -188,7 +188,7 @@ export const privilegeTable: Readonly<Record<string, (asked: Asked) => readonly 
   moveRange: onTarget("moveChunk"),
   splitVector: onTarget("splitVector"),
   clearJumboFlag: onTarget("clearJumboFlag"),
-  setAllowMigrations: onTarget("setAllowMigrations"),
+  setAllowMigrations: onTarget("moveChunk"),
   getShardVersion: onTarget("getShardVersion"),
   movePrimary: (asked) => [onDatabase(asked.target, "moveChunk")],
   addShard: cluster("addShard"),

@@ -350,11 +350,12 @@ async function clearJumboFlag(ctx: CommandContext): Promise<Fields> {
 async function setAllowMigrations(ctx: CommandContext): Promise<Fields> {
   const target = targetNamespace(ctx);
   await freshRouting(ctx, target);
-  await askConfig(ctx, {
-    _configsvrSetAllowMigrations: target.ns,
+  const command: Fields = {
+    _shardsvrSetAllowMigrations: target.collection,
     allowMigrations: ctx.body.bool("allowMigrations") === true,
     writeConcern: majority,
-  });
+  };
+  await ctx.router.onPrimaryShard(ctx, target.db, command, { idempotent: true });
   ctx.router.catalog.invalidateCollection(target.ns);
   return {};
 }
