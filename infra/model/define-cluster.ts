@@ -127,12 +127,12 @@ class Builder {
     if (wrong) this.problems.push({ path, ...wrong });
   }
 
-  #take(kind: "process" | "replica set" | "host", value: string, path: string): void {
+  #take(kind: "process" | "replica set" | "host", value: string, path: string): boolean {
     const map = this.#taken[kind];
     const other = map.get(value);
     if (other === undefined) {
       map.set(value, path);
-      return;
+      return true;
     }
     this.#add(
       path,
@@ -142,6 +142,7 @@ class Builder {
         : `names of ${kind === "process" ? "processes" : "replica sets"} are identities, unique in the cluster`,
       kind === "host" ? "give one of them another port" : "rename one of them",
     );
+    return false;
   }
 
   #reference(kind: string, name: string, known: readonly string[], path: string): boolean {
@@ -239,7 +240,8 @@ class Builder {
       if (!shard) continue;
       const path = `shards[${index}]`;
       this.#name(shard.name, `${path}.name`);
-      if (shard.name === "config" || shard.name === "admin" || shard.name === "local") {
+      const reserved = ["config", "admin", "local"].includes(shard.name);
+      if (reserved) {
         this.#add(
           `${path}.name`,
           `a shard cannot be called ${shard.name}`,
@@ -247,7 +249,7 @@ class Builder {
           "rename it",
         );
       }
-      this.#take("replica set", shard.name, `${path}.name`);
+      const named = this.#take("replica set", shard.name, `${path}.name`) && !reserved;
       const known = this.#reference(
         "datacenter",
         shard.home,
@@ -270,7 +272,12 @@ class Builder {
         name: shard.name,
         role: "shard",
         home: shard.home,
-        members: this.#members(members ?? [], { set: shard.name, home: shard.home, role: "shard" }, datacenters, path),
+        members: this.#members(
+          members ?? [],
+          { set: shard.name, home: shard.home, role: "shard", named },
+          datacenters,
+          path,
+        ),
         settings: shard.settings ?? {},
       };
       // With an unknown home, that is the mistake, and what follows from it would only be noise.
@@ -317,7 +324,7 @@ class Builder {
 
   #members(
     members: readonly (MemberDeclaration | ReadMember | undefined)[],
-    { set, home, role }: { set: string; home: string; role: "shard" | "config" },
+    { set, home, role, named }: { set: string; home: string; role: "shard" | "config"; named: boolean },
     datacenters: readonly DatacenterSpec[],
     setPath: string,
   ): MemberSpec[] {
@@ -337,7 +344,9 @@ class Builder {
       const prefix = role === "config" ? "config" : set;
       const name = member.name ?? `${prefix}-${datacenter}-${count}`;
       if (member.name !== undefined) this.#name(name, `${path}.name`);
-      this.#take("process", name, member.name === undefined ? path : `${path}.name`);
+      // Names made from that of a set that is not unique would only repeat that mistake.
+      if (member.name !== undefined) this.#take("process", name, `${path}.name`);
+      else if (named) this.#take("process", name, path);
       const atHome = datacenter === home;
       const usual = role === "config" ? (atHome ? 2 : 1) : atHome ? 1 : 0;
       const never = arbiterOnly || hidden || secondaryDelaySecs > 0 || votes === 0;
@@ -389,7 +398,7 @@ class Builder {
     const path = "configServers";
     const name = declared.name ?? "configReplSet";
     this.#name(name, `${path}.name`);
-    this.#take("replica set", name, `${path}.name`);
+    const named = this.#take("replica set", name, `${path}.name`);
     const members = declared.members ?? configLayout(datacenters);
     const witness = (datacenter: string) => datacenters.find((one) => one.name === datacenter)?.witness ?? false;
     const places = members.flatMap((member) => (member ? [member.datacenter] : []));
@@ -406,7 +415,7 @@ class Builder {
       name,
       role: "config",
       home,
-      members: this.#members(members, { set: name, home, role: "config" }, datacenters, path),
+      members: this.#members(members, { set: name, home, role: "config", named }, datacenters, path),
       settings: declared.settings ?? {},
     };
     if (known && datacenters.length > 0) this.problems.push(...this.#setProblems(set, members, path));
@@ -436,7 +445,7 @@ class Builder {
     return listed.flatMap((router, index) => {
       if (!router) return [];
       const path = `routers[${index}]`;
-      this.#name(router.name, `${path}.name`);
+      if (read.routers) this.#name(router.name, `${path}.name`);
       this.#take("process", router.name, `${path}.name`);
       this.#reference(
         "datacenter",
@@ -455,7 +464,7 @@ class Builder {
     const homes = datacenters.filter((datacenter) => !datacenter.witness).map(({ name }) => name);
     const everything = { has: () => true } as unknown as ReadonlySet<string>;
     return Object.entries(this.#read.collections ?? {}).map(([namespace, collection]) => {
-      const path = `collections[${JSON.stringify(namespace)}]`;
+      const path = formatPath(["collections", namespace]);
       const wrong = namespaceProblem(namespace);
       if (wrong) this.problems.push({ path, ...wrong });
       const { spec, problems } = readCollection(

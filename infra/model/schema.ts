@@ -159,21 +159,32 @@ export function nearest(text: string, candidates: Iterable<string>): string | un
   return best;
 }
 
+/** Letters inserted, left out, replaced, or swapped with their neighbour. */
 function editDistance(a: string, b: string): number {
+  let before: number[] = [];
   let row = Array.from({ length: b.length + 1 }, (_, index) => index);
   for (let i = 1; i <= a.length; i++) {
     const next = [i];
     for (let j = 1; j <= b.length; j++) {
       const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, replaced));
+      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      const ways = [(row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, replaced];
+      next.push(Math.min(...ways, ...(swapped ? [(before[j - 2] ?? 0) + 1] : [])));
     }
-    row = next;
+    [before, row] = [row, next];
   }
   return row[b.length] ?? 0;
 }
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** An object literal, as opposed to a BSON value, a date or the like. */
+function isPlainObject(value: unknown): value is Record<string, unknown> {
+  if (!isObject(value)) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}
 
 /** A copy without `undefined` fields and with the short forms written out, so that the shape has no alternatives. */
 function writeOut(declaration: unknown): unknown {
@@ -198,7 +209,7 @@ function writeOut(declaration: unknown): unknown {
 /** Deep for plain objects and lists; BSON values, dates and the like are shared. */
 function copyOf(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(copyOf);
-  if (!isObject(value) || Object.getPrototypeOf(value) !== Object.prototype) return value;
+  if (!isPlainObject(value)) return value;
   return Object.fromEntries(
     Object.entries(value)
       .filter(([, inner]) => inner !== undefined)
@@ -288,16 +299,23 @@ function problemsOf(issue: z.core.$ZodIssue, path: Path, root: unknown): Problem
   if (value === undefined) {
     return [{ path: here, message: "is missing", rule: "it has no default", fix: "write it" }];
   }
-  return [{ path: here, message: `${describe(value)} ${issue.message}` }];
+  return [{ path: here, message: `${describe(value)} ${issue.message}`, fix: "write it in that form" }];
 }
 
-/** Takes away what an issue complains about. A list item leaves a hole, so that the paths of the others stay true. */
-function takeAway(root: unknown, path: Path): void {
+/**
+ * Takes away what an issue complains about. A list item leaves a hole, so that the paths of the others stay true.
+ * @returns Whether there was something to take.
+ */
+function takeAway(root: unknown, path: Path): boolean {
   const last = path.at(-1);
   const parent = valueAt(root, path.slice(0, -1));
-  if (last === undefined || typeof parent !== "object" || parent === null) return;
-  if (Array.isArray(parent)) (parent as unknown[])[Number(last)] = HOLE;
-  else delete (parent as Record<string, unknown>)[last];
+  if (last === undefined) return false;
+  if (Array.isArray(parent)) {
+    if ((parent as unknown[])[Number(last)] === HOLE) return false;
+    (parent as unknown[])[Number(last)] = HOLE;
+    return true;
+  }
+  return isPlainObject(parent) && Object.hasOwn(parent, last) && delete parent[last];
 }
 
 const HOLE = Symbol("an item that was no good");
@@ -305,7 +323,7 @@ const HOLE = Symbol("an item that was no good");
 /** Zod knows no holes: they are taken out before it looks, and the paths it gives are put back in terms of the original. */
 function withoutHoles(value: unknown): unknown {
   if (Array.isArray(value)) return value.filter((item) => item !== HOLE).map(withoutHoles);
-  if (!isObject(value) || Object.getPrototypeOf(value) !== Object.prototype) return value;
+  if (!isPlainObject(value)) return value;
   return Object.fromEntries(Object.entries(value).map(([field, inner]) => [field, withoutHoles(inner)]));
 }
 
@@ -329,7 +347,7 @@ function restoreHoles(read: unknown, root: unknown): unknown {
     const items = [...read];
     return root.map((item) => (item === HOLE ? undefined : restoreHoles(items.shift(), item)));
   }
-  if (!isObject(read) || !isObject(root) || Object.getPrototypeOf(read) !== Object.prototype) return read;
+  if (!isPlainObject(read) || !isPlainObject(root)) return read;
   return Object.fromEntries(Object.entries(read).map(([field, inner]) => [field, restoreHoles(inner, root[field])]));
 }
 
@@ -365,13 +383,17 @@ export function readDeclaration(declaration: ClusterDeclaration | unknown): {
           const placeholder = field === "name" ? "unnamed" : field === "datacenters" ? [] : undefined;
           if (!isObject(root) || placeholder === undefined) continue;
           root[String(field)] = placeholder;
-        } else {
-          takeAway(root, target);
+        } else if (!takeAway(root, target)) {
+          continue;
         }
         taken.add(formatPath(target));
         progress = true;
       }
     }
-    if (!progress) return { read: undefined, problems };
+    if (!progress) {
+      const [first] = issues;
+      if (problems.length === 0 && first) problems.push(...problemsOf(first.issue, first.path, root));
+      return { read: undefined, problems };
+    }
   }
 }
