@@ -334,7 +334,9 @@ function diffResponse(differences: readonly FieldDiff[], replacing: ReadonlySet<
     const name = String(path[0]);
     const replaces = replace ?? replacing.has(name);
     const text = formatPath(path);
-    response.getDetaileddiffMap().set(text, new PropertyDiff().setKind(kinds[kind][replaces ? 1 : 0]));
+    // One item of a list goes and another comes in its place: to the engine that is one place with another value.
+    const marked = response.getDetaileddiffMap().has(text) ? "update" : kind;
+    response.getDetaileddiffMap().set(text, new PropertyDiff().setKind(kinds[marked][replaces ? 1 : 0]));
     if (!response.getDiffsList().includes(name)) response.addDiffs(name);
     if (replaces) response.addReplaces(text);
   }

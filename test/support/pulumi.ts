@@ -105,7 +105,7 @@ export class PulumiProject implements AsyncDisposable {
   }
 
   async outputs<T>(): Promise<T> {
-    const { stdout } = await this.pulumi(["stack", "output", "--json", "--show-secrets"]);
+    const stdout = await this.must(["stack", "output", "--json", "--show-secrets"]);
     // What was asked for in clear is no leak.
     this.output = this.output.replace(stdout, "");
     return JSON.parse(stdout) as T;

@@ -27,7 +27,7 @@ export class TestProject {
   /** Makes the project with a stack named `test`; `files` are relative to its folder. */
   static async create(files: Readonly<Record<string, string>>, pulumiYaml = ""): Promise<TestProject> {
     const toolchain = await prepareToolchain({ only: ["pulumi"], progress: createProgress({ json: true }) });
-    const folder = await mkdtemp(path.join(tmpdir(), "alfabravo-engine-"));
+    const folder = await mkdtemp(path.join(tmpdir(), "alfabravo engine-"));
     const own = { ...process.env };
     for (const name of Object.keys(own)) if (name.startsWith("PULUMI_")) delete own[name];
     const env: NodeJS.ProcessEnv = { ...own, ...toolEnvironment(toolchain, folder, own) };
