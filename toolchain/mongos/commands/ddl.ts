@@ -1,7 +1,7 @@
 /** Databases, collections and indexes: made, changed, listed and measured. */
 
 import { grantedTo } from "../auth/authorization.ts";
-import { seesDatabase, visibleCollections } from "../auth/privileges.ts";
+import { onDatabase, seesDatabase, visibleCollections } from "../auth/privileges.ts";
 import { compareValues } from "../bson/compare.ts";
 import { bsonType, type Doc, DocWriter, type Encodable, type Fields, Value } from "../bson/document.ts";
 import type { CommandContext } from "../context.ts";
@@ -193,11 +193,15 @@ async function listCollections(ctx: CommandContext): Promise<Fields> {
   const ns = `${ctx.db}.$cmd.listCollections`;
   let command = ctx.command().without("authorizedCollections").with({ cursor: wholeList });
   const granted = await grantedTo(ctx);
-  if (!granted.covers([{ resource: { db: ctx.db, collection: "" }, actions: ["listCollections"] }])) {
+  if (!granted.covers([onDatabase(ctx.db, "listCollections")])) {
     const visible = visibleCollections(granted.privileges, ctx.db);
-    const filter = { name: { $in: visible === "all" ? [] : visible } };
-    const asked = ctx.body.doc("filter");
-    command = command.with({ filter: asked === undefined ? filter : { $and: [filter, asked] } });
+    const ownOnly = ctx.body.bool("authorizedCollections") === true && ctx.body.bool("nameOnly") === true;
+    if (!ownOnly || visible.length === 0) throw granted.refusal(ctx);
+    if (visible !== "all") {
+      const filter = { name: { $in: visible } };
+      const asked = ctx.body.doc("filter");
+      command = command.with({ filter: asked === undefined ? filter : { $and: [filter, asked] } });
+    }
   }
   if (!(await databaseExists(ctx))) return wholeCursor(ctx, ns, []);
   const reply = await ctx.router.onPrimaryShard(ctx, ctx.db, command, {
