@@ -30,6 +30,7 @@ export const Code = {
   ConflictingOperationInProgress: 117,
   LockBusy: 46,
   NoSuchTransaction: 251,
+  StaleConfig: 13388,
   BackgroundOperationInProgressForNamespace: 12587,
 } as const;
 

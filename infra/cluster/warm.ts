@@ -67,40 +67,45 @@ async function warmOne(
   members: ReadonlyMap<string, readonly string[]>,
   tagSets: readonly TagSet[],
 ): Promise<WarmResult[]> {
-  const preferences = [
-    new ReadPreference("primary"),
-    new ReadPreference("secondary"),
-    ...tagSets.flatMap((tags) => [new ReadPreference("nearest", [tags]), new ReadPreference("secondary", [tags])]),
-    new ReadPreference("nearest"),
-  ];
   const served = new Map<string, Set<string>>();
   const problems = new Set<string>();
-  const failed = new Map<ReadPreference, number>();
-  const missing = () =>
-    [...served].filter(([shard, seen]) => seen.size < (members.get(shard)?.length ?? 0)).length > 0 ||
-    served.size === 0;
-  const most = Math.max(...[...members.values()].map((hosts) => hosts.length));
-  for (let round = 0; round < ATTEMPTS_PER_MEMBER * most && missing(); round += 1) {
-    op.signal.throwIfAborted();
-    const preference = preferences[round % preferences.length];
+  const failures = new Map<ReadPreference, number>();
+  const read = async (preference: ReadPreference) => {
     // A preference that no member fits, or whose member hangs, fails again; a second chance is enough.
-    if (preference === undefined || (failed.get(preference) ?? 0) > 1) continue;
+    if ((failures.get(preference) ?? 0) > 1) return;
     try {
-      for (const { shard, member } of await explainRead(client, namespace, preference)) {
-        const seen = served.get(shard) ?? new Set();
-        seen.add(member);
-        served.set(shard, seen);
+      for (const { shard, server } of await explainRead(client, namespace, preference)) {
+        served.set(shard, (served.get(shard) ?? new Set()).add(server));
       }
     } catch (error) {
-      if (hasCode(error, Code.NamespaceNotFound)) {
-        throw new AlfabravoError(`${namespace} does not exist, so no member can serve it`, { where: namespace });
-      }
-      if (!hasCode(error, Code.FailedToSatisfyReadPreference, Code.MaxTimeMSExpired)) throw error;
-      failed.set(preference, (failed.get(preference) ?? 0) + 1);
-      problems.add(
-        `${preference.mode}${preference.tags?.[0] ? ` ${JSON.stringify(preference.tags[0])}` : ""}: ${describeError(error)}`,
-      );
+      if (!hasCode(error, Code.FailedToSatisfyReadPreference, Code.MaxTimeMSExpired, Code.StaleConfig)) throw error;
+      failures.set(preference, (failures.get(preference) ?? 0) + 1);
+      problems.add(`read preference ${preferenceText(preference)}: ${describeError(error)}`);
     }
+  };
+  const complete = () =>
+    served.size > 0 && [...served].every(([shard, seen]) => seen.size >= (members.get(shard)?.length ?? 0));
+
+  // The primary, and the secondaries by their tags. Where no secondary has the tags, any will do: the empty set.
+  const direct = [
+    new ReadPreference("primary"),
+    ...(tagSets.length > 0 ? tagSets : [{}]).map((tags) => new ReadPreference("secondary", [tags, {}])),
+  ];
+  await Promise.all(direct.map(read));
+  // Members that share their tags: the router picks one at random.
+  const others = [...direct.slice(1), new ReadPreference("nearest"), new ReadPreference("secondary")];
+  const most = Math.max(1, ...[...members.values()].map((hosts) => hosts.length));
+  for (let attempt = 0; attempt < ATTEMPTS_PER_MEMBER * most && !complete(); attempt += 1) {
+    op.signal.throwIfAborted();
+    const preference = others[attempt % others.length];
+    if (preference) await read(preference);
+    if (others.every((other) => (failures.get(other) ?? 0) > 1)) break;
+  }
+  if (served.size === 0) {
+    throw new AlfabravoError(`no member has served a read of ${namespace}: ${[...problems].join("; ")}`, {
+      where: namespace,
+      next: "bring the primaries of its shards back, then run again",
+    });
   }
   return [...served].map(([shard, seen]) => {
     const count = members.get(shard)?.length ?? seen.size;
@@ -114,12 +119,17 @@ async function warmOne(
   });
 }
 
+function preferenceText({ mode, tags }: ReadPreference): string {
+  const text = (tags ?? []).filter((set) => Object.keys(set).length > 0).map((set) => JSON.stringify(set));
+  return [mode, ...text].join(" ");
+}
+
 /** One read of one document from every shard that holds a part of the collection, and who ran it. */
 async function explainRead(
   client: MongoClient,
   namespace: Namespace,
   readPreference: ReadPreference,
-): Promise<{ shard: string; member: string }[]> {
+): Promise<ExplainedShard[]> {
   const { database, collection } = splitNamespace(namespace);
   const answer = await client.db(database).command(
     {
@@ -129,11 +139,17 @@ async function explainRead(
     },
     { readPreference },
   );
-  return explainedShards(answer).map(({ shard, server }) => ({ shard, member: server }));
+  return explainedShards(answer);
 }
 
-/** The shards that an explained command reached, and the server that answered for each. */
-export function explainedShards(explain: Document): { shard: string; server: string }[] {
+/** A shard that an explained command reached, and the server that answered for it, as it names itself. */
+export interface ExplainedShard {
+  readonly shard: string;
+  readonly server: string;
+}
+
+/** The shards that an explained command reached. */
+export function explainedShards(explain: Document): ExplainedShard[] {
   const { shards } = explain.queryPlanner?.winningPlan ?? {};
   return ((shards as Document[] | undefined) ?? []).map((part) => ({
     shard: String(part.shardName),
