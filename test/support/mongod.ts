@@ -2,21 +2,21 @@ import { existsSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import path from "node:path";
 import { type Document, MongoClient, MongoServerError } from "mongodb";
+import { createProgress, prepareToolchain } from "../../toolchain/index.ts";
 import { LOOPBACK, ServerProcess, until } from "./processes.ts";
 
 /** How long a server of these tests may take to play its role, in milliseconds: far above what it needs on a busy machine. */
 export const READY_MS = 60_000;
 
 /**
- * The folder with `mongod` (and perhaps a real `mongos`): MONGODB_BIN_DIR, else what the project's toolchain has or fetches.
+ * The folder with `mongod` (and perhaps a real `mongos`): MONGODB_BIN_DIR, else what the project's toolchain has in its
+ * cache or fetches now.
  *
- * @throws an Error that says what to set when there is neither
+ * @throws an Error that says what is missing
  */
 export async function mongoBinDir(): Promise<string> {
   const named = process.env.MONGODB_BIN_DIR;
-  if (!named) {
-    throw new Error("MONGODB_BIN_DIR is not set: set it to a folder that holds mongod (and mongos, if you have it).");
-  }
+  if (!named) return (await prepareToolchain({ only: ["mongodb"], progress: createProgress() })).mongodb.binDir;
   if (!existsSync(path.join(named, "mongod"))) {
     throw new Error(`MONGODB_BIN_DIR is ${named}, but there is no mongod in it: name the folder that holds it.`);
   }

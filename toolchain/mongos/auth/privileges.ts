@@ -172,6 +172,101 @@ function viewSources(asked: Asked): readonly Privilege[] {
   return source === undefined ? [] : [onCollection(asked.db, source, "find")];
 }
 
+/** Stages that read something else than the collection, when they come first. */
+const sourceStages: Readonly<Record<string, (asked: Asked, stage: Value) => readonly Privilege[]>> = {
+  $collStats: (asked) => [onCollection(asked.db, asked.target, "collStats")],
+  $indexStats: (asked) => [onCollection(asked.db, asked.target, "indexStats")],
+  $planCacheStats: (asked) => [onCollection(asked.db, asked.target, "planCacheRead")],
+  $changeStream: (asked, stage) => {
+    const all = stage.isObject() && stage.doc().bool("allChangesForCluster") === true;
+    const actions = ["find", "changeStream"];
+    if (all) return [onAnyDatabase(...actions)];
+    return [asked.target === "" ? onDatabase(asked.db, ...actions) : onCollection(asked.db, asked.target, ...actions)];
+  },
+  $currentOp: (_, stage) => (stage.isObject() && stage.doc().bool("allUsers") === true ? [onCluster("inprog")] : []),
+  $listLocalSessions: (_, stage) =>
+    stage.isObject() && stage.doc().bool("allUsers") === true ? [onCluster("listSessions")] : [],
+  $listSessions: (_, stage) =>
+    stage.isObject() && stage.doc().bool("allUsers") === true ? [onCluster("listSessions")] : [],
+  $documents: () => [],
+  $shardedDataDistribution: () => [onCluster("shardedDataDistribution")],
+};
+
+/** A collection that a stage names: a string, or `{db, coll}`. */
+function stageTarget(asked: Asked, value: Value | undefined): { readonly db: string; readonly collection: string } {
+  if (value?.isObject()) {
+    const doc = value.doc();
+    return { db: doc.string("db") ?? asked.db, collection: doc.string("coll") ?? "" };
+  }
+  return { db: asked.db, collection: name(value) };
+}
+
+/** What a pipeline's stages read and write beside its own collection. */
+function stagePrivileges(asked: Asked, pipeline: readonly Doc[]): readonly Privilege[] {
+  const list: Privilege[] = [];
+  const reads = (value: Value | undefined) => {
+    const { db, collection } = stageTarget(asked, value);
+    if (collection !== "") list.push(onCollection(db, collection, "find"));
+  };
+  for (const stage of pipeline) {
+    const element = stage.first();
+    if (element === undefined) continue;
+    const spec = element.isObject() ? element.doc() : undefined;
+    switch (element.name) {
+      case "$lookup":
+      case "$graphLookup":
+        reads(spec?.find("from"));
+        list.push(...stagePrivileges(asked, spec?.docs("pipeline") ?? []));
+        break;
+      case "$unionWith":
+        reads(spec?.find("coll") ?? element);
+        list.push(...stagePrivileges(asked, spec?.docs("pipeline") ?? []));
+        break;
+      case "$facet":
+        for (const branch of spec?.elements() ?? [])
+          if (branch.isArray())
+            list.push(
+              ...stagePrivileges(
+                asked,
+                branch.items().flatMap((item) => (item.isObject() ? [item.doc()] : [])),
+              ),
+            );
+        break;
+      case "$out": {
+        const { db, collection } = stageTarget(asked, element);
+        list.push(onCollection(db, collection, "insert", "remove"));
+        break;
+      }
+      case "$merge": {
+        const { db, collection } = stageTarget(asked, spec?.find("into") ?? element);
+        const inserts = (spec?.string("whenNotMatched") ?? "insert") === "insert" ? ["insert"] : [];
+        const matched = spec?.find("whenMatched");
+        const updates = matched !== undefined && ["fail", "keepExisting"].includes(name(matched)) ? [] : ["update"];
+        list.push(onCollection(db, collection, ...inserts, ...updates));
+        break;
+      }
+    }
+  }
+  return list;
+}
+
+/** Privileges of an aggregate: its source's, and those of every stage that reads or writes another collection. */
+export function aggregatePrivileges(asked: Asked): readonly Privilege[] {
+  const pipeline = asked.body.docs("pipeline");
+  const first = pipeline[0]?.first();
+  const source = first === undefined ? undefined : sourceStages[first.name];
+  const own =
+    first !== undefined && source !== undefined
+      ? source(asked, first)
+      : [asked.target === "" ? onDatabase(asked.db, "find") : onCollection(asked.db, asked.target, "find")];
+  const bypass = asked.body.bool("bypassDocumentValidation") === true ? ["bypassDocumentValidation"] : [];
+  const writes = stagePrivileges(asked, pipeline);
+  return [
+    ...own,
+    ...writes.map((one) => (one.actions.includes("find") ? one : { ...one, actions: [...one.actions, ...bypass] })),
+  ];
+}
+
 /** Privileges by command. Commands that any logged-in user may run are not here. */
 export const privilegeTable: Readonly<Record<string, (asked: Asked) => readonly Privilege[]>> = {
   // Sharding
@@ -206,6 +301,9 @@ export const privilegeTable: Readonly<Record<string, (asked: Asked) => readonly 
   balancerCollectionStatus: onTarget("enableSharding"),
   configureCollectionBalancing: onTarget("enableSharding"),
   flushRouterConfig: cluster("flushRouterConfig"),
+
+  // Reads
+  aggregate: aggregatePrivileges,
 
   // Databases, collections and indexes
   create: (asked) => [
