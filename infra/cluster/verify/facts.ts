@@ -1,6 +1,5 @@
 import type { Connection, Credential } from "../../model/connection.ts";
-import type { ClusterSpec, MemberSpec, RouterSpec } from "../../model/spec.ts";
-import type { CollectionSpec } from "../../model/spec.ts";
+import type { ClusterSpec, CollectionSpec, MemberSpec, RouterSpec } from "../../model/spec.ts";
 import type { Operation } from "../context.ts";
 import { clusterAddress } from "../drift.ts";
 import { describeError } from "../errors.ts";

@@ -46,4 +46,3 @@ export function unusedKeys(spec: CollectionSpec): { values: ReadonlyMap<string, 
   }
   return [...found].map(([zone, values]) => ({ zone, values }));
 }
-

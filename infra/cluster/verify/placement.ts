@@ -9,7 +9,7 @@ import { readPlacement } from "../balance.ts";
 import { mapConcurrently } from "../concurrency.ts";
 import type { Operation } from "../context.ts";
 import { codeOf } from "../errors.ts";
-import { admin, READ_MILLIS, readConfig, splitNamespace } from "../metadata.ts";
+import { admin, READ_MILLIS, type readConfig, splitNamespace } from "../metadata.ts";
 import { count, type Findings } from "./check.ts";
 import { type Facts, memberText } from "./facts.ts";
 import { datacenterValues } from "./key-values.ts";
@@ -124,7 +124,9 @@ async function checkBalancerStatus(op: Operation, facts: Facts, namespace: strin
 async function checkDocuments(op: Operation, facts: Facts, spec: CollectionSpec, found: Findings): Promise<void> {
   const { members, memberCredential, connection } = facts;
   if (members === undefined || memberCredential === undefined) {
-    return found.blind(`${spec.namespace}: documents are counted by asking members, and no credential for them is given`);
+    return found.blind(
+      `${spec.namespace}: documents are counted by asking members, and no credential for them is given`,
+    );
   }
   const { database, collection } = splitNamespace(spec.namespace);
   await Promise.all(
@@ -188,7 +190,8 @@ function foreignRanges(spec: CollectionSpec, shard: ShardSpec): ZoneRange[] {
   for (const range of spec.ranges) {
     if (shard.zones.includes(range.zone)) continue;
     const last = merged.at(-1);
-    if (last && last.max === range.min && last.zone === range.zone) merged[merged.length - 1] = { ...last, max: range.max };
+    if (last && last.max === range.min && last.zone === range.zone)
+      merged[merged.length - 1] = { ...last, max: range.max };
     else merged.push(range);
   }
   return merged;

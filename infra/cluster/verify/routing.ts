@@ -18,7 +18,8 @@ export async function checkTargeting(op: Operation, facts: Facts, found: Finding
     return;
   }
   const seen = await mapConcurrently(cases, 8, async ({ router, spec, value, zone }) => {
-    if (router.problem !== undefined) return found.blind(`the router in ${router.router.datacenter}: ${router.problem}`);
+    if (router.problem !== undefined)
+      return found.blind(`the router in ${router.router.datacenter}: ${router.problem}`);
     const { database, collection } = splitNamespace(spec.namespace);
     const field = spec.datacenterField ?? "";
     const query = { [field]: value };
@@ -37,7 +38,9 @@ export async function checkTargeting(op: Operation, facts: Facts, found: Finding
         const strangers = shards.filter((shard) => !allowed.has(shard));
         if (shards.length === 0) found.blind(`${label}: explain names no shard`);
         else if (strangers.length > 0 || (allowed.size === 1 && shards.length > 1)) {
-          found.wrong(`${label} reaches ${shards.join(" and ")}, and zone ${zone} is on ${[...allowed].join(", ")} only`);
+          found.wrong(
+            `${label} reaches ${shards.join(" and ")}, and zone ${zone} is on ${[...allowed].join(", ")} only`,
+          );
         }
         return shards;
       }),
@@ -58,7 +61,9 @@ export async function checkWarmth(op: Operation, facts: Facts, found: Findings):
     { tagSets: tagSetsOf(facts) },
   );
   for (const { namespace, shard, members, served, problem } of results) {
-    found.saw(`${namespace}: ${served.length} of ${count(members, "member")} of ${shard} served a routed read (${served.join(", ")})`);
+    found.saw(
+      `${namespace}: ${served.length} of ${count(members, "member")} of ${shard} served a routed read (${served.join(", ")})`,
+    );
     if (served.length < members) {
       found.wrong(
         `${namespace}: ${members - served.length} of ${count(members, "member")} of ${shard} served no routed read${problem ? `: ${problem}` : ""}`,

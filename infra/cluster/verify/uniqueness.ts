@@ -56,7 +56,8 @@ async function tryDuplicate(
     const session = client.startSession();
     try {
       session.startTransaction({ readConcern: { level: "local" }, writeConcern: { w: "majority" } });
-      const insert = (db: Db) => db.collection(collection).insertOne(documentOf(values), { session, maxTimeMS: READ_MILLIS });
+      const insert = (db: Db) =>
+        db.collection(collection).insertOne(documentOf(values), { session, maxTimeMS: READ_MILLIS });
       await insert(client.db(database));
       try {
         await insert(client.db(database));
