@@ -37,6 +37,8 @@ export function toolEnvironment(
     if (env[name] === undefined || env[name] === "") variables[name] = value();
   };
   suggest("PULUMI_SKIP_UPDATE_CHECK", () => "true");
+  // The engine's own number grows with the processors, but most steps here wait for servers.
+  suggest("PULUMI_PARALLEL", () => "32");
   // The engine's default is four steps a core, and a cluster has more servers than that to start at once.
   suggest("PULUMI_OPTION_PARALLEL", () => "32");
   // Compiled code is kept between runs, which takes a third off every update.

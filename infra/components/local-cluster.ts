@@ -57,8 +57,8 @@ export interface TopologyRow {
 /**
  * A whole sharded cluster as processes on this machine, on loopback, with a keyfile and passwords.
  *
- * Every process starts at once; each later step waits only for what it needs, so the cluster is up in little more than
- * the time of its slowest server. The data outlives the stack: the next `up` goes on with it, on the same ports.
+ * Each step waits only for what it needs, so the cluster is up in little more than the time its servers take to start.
+ * The data outlives the stack: the next `up` goes on with it, on the same ports.
  */
 export class LocalCluster extends pulumi.ComponentResource {
   /** Connection string of each datacenter's routers, with the application's user. Secret. */
@@ -88,9 +88,9 @@ export class LocalCluster extends pulumi.ComponentResource {
 
     const sets = [spec.configServers, ...spec.shards.map((shard) => shard.replicaSet)];
     for (const set of sets) for (const member of set.members) this.#mongod(set, member);
-    for (const router of spec.routers) this.#mongos(router);
     const configServers = this.#replicaSet(spec.configServers);
     const admin = this.#admin(configServers);
+    for (const router of spec.routers) this.#mongos(router, configServers);
     this.connection = this.#routers(admin);
 
     const constraints = new Constraints(
@@ -115,24 +115,15 @@ export class LocalCluster extends pulumi.ComponentResource {
 
   #mongod(set: ReplicaSetSpec, member: MemberSpec): void {
     const { wiredTigerCacheSizeGB, oplogSizeMB } = this.#args;
-    this.#process(member.name, {
-      program: "mongod",
-      role: set.role === "config" ? "configsvr" : "shardsvr",
-      replicaSet: set.name,
-      wiredTigerCacheSizeGB,
-      oplogSizeMB,
-    });
+    const role = set.role === "config" ? "configsvr" : "shardsvr";
+    const own = { program: "mongod", role, replicaSet: set.name, wiredTigerCacheSizeGB, oplogSizeMB } as const;
+    this.#process(member.name, own);
   }
 
-  /** It needs to know where the config servers are, and waits by itself until they are a replica set. */
-  #mongos(router: RouterSpec): void {
-    const { name, members } = this.#args.spec.configServers;
-    const hosts = pulumi.all(members.map((member) => this.#host(member.name)));
-    this.#process(router.name, {
-      program: "mongos",
-      role: "router",
-      configdb: hosts.apply((list) => `${name}/${list.join(",")}`),
-    });
+  #mongos(router: RouterSpec, configServers: ReplicaSet): void {
+    const set = this.#args.spec.configServers.name;
+    const configdb = hostsOf(configServers).apply((hosts) => `${set}/${hosts.join(",")}`);
+    this.#process(router.name, { program: "mongos", role: "router", configdb });
   }
 
   #process(
