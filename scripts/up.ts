@@ -7,7 +7,7 @@ import { runEngine } from "./support/engine.ts";
 import type { CommandOptions } from "./support/options.ts";
 import { exitCode } from "./support/outcome.ts";
 import { environmentOf } from "./support/project.ts";
-import { maskPassword, renderChecks, renderConnections, renderSummary, renderVerdict } from "./support/render.ts";
+import { maskPassword, renderCheckTitles, renderConnections, renderSummary, renderVerdict } from "./support/render.ts";
 import { claimStack, openEngine, readOutputs } from "./support/stack.ts";
 import { verdictCode, verifyDeployment } from "./verify.ts";
 
@@ -62,7 +62,7 @@ export async function up(options: UpOptions): Promise<number> {
   }
   const { spec, dataFolder } = deployment;
   console.log(`\n${topologyTable(spec)}\n`);
-  if (options.verify) console.log(`${renderChecks(checks)}\n`);
+  if (options.verify) console.log(`${renderCheckTitles(checks)}\n`);
   console.log(
     [
       `${spec.name} is up on stack ${options.stack} in ${formatElapsed(elapsedMillis)}: ${renderSummary(spec)}`,
@@ -73,11 +73,21 @@ export async function up(options: UpOptions): Promise<number> {
       renderConnections(masked),
       "",
       "Next:",
-      "  npx alfabravo status --show-secrets   connection strings with their passwords",
-      "  npx alfabravo drift                   has anybody changed it by hand?",
-      "  npx pulumi preview -s local           what a change of stacks/reference.ts would do",
-      "  npm run down                          stop it; the data stays",
+      ...nextSteps(options.stack),
     ].join("\n"),
   );
   return code;
+}
+
+function nextSteps(stack: string): string[] {
+  const on = stack === "local" ? "" : ` --stack ${stack}`;
+  const steps = [
+    [`npx alfabravo status --show-secrets${on}`, "connection strings with their passwords"],
+    [`npx alfabravo verify${on}`, "every check with its evidence"],
+    [`npx alfabravo drift${on}`, "has anybody changed it by hand?"],
+    [`npx pulumi preview --stack ${stack}`, "what a change of stacks/reference.ts would do"],
+    [`npx alfabravo down${on}`, "stop it; the data stays"],
+  ] as const;
+  const width = Math.max(...steps.map(([command]) => command.length));
+  return steps.map(([command, does]) => `  ${command.padEnd(width)}   ${does}`);
 }

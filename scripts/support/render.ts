@@ -16,6 +16,11 @@ export function renderChecks(checks: readonly Check[]): string {
     .join("\n");
 }
 
+/** One line per check; evidence is left to `verify`, problems are not. */
+export function renderCheckTitles(checks: readonly Check[]): string {
+  return renderChecks(checks.map((check) => ({ ...check, evidence: [] })));
+}
+
 /** One line: how many checks passed, and which did not. */
 export function renderVerdict(checks: readonly Check[]): string {
   const not = checks.filter(({ status }) => status !== "passed");
