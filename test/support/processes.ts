@@ -13,10 +13,19 @@ const LAST_PORT = 22_999;
 
 const started = new Set<ChildProcess>();
 
-// A test run that is ended by a signal or an uncaught error leaves no server behind.
-process.once("exit", () => {
+function killAll(): void {
   for (const child of started) child.kill("SIGKILL");
-});
+}
+
+// A test run that is ended by a signal or an uncaught error leaves no server behind.
+process.once("exit", killAll);
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+  process.once(signal, () => {
+    killAll();
+    // The handler is gone by now: the signal does what it would have done.
+    process.kill(process.pid, signal);
+  });
+}
 
 /**
  * Waits until `probe` gives something other than undefined.

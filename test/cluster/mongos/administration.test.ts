@@ -2,6 +2,7 @@ import type { MongoClient } from "mongodb";
 import { afterAll, beforeAll } from "vitest";
 import { type ShardedCluster, startShardedCluster } from "../../support/sharded-cluster.ts";
 import { administrationCases } from "./cases/administration.ts";
+import { explainCases } from "./cases/explain.ts";
 import { testCases } from "./cases/run-cases.ts";
 
 let cluster: ShardedCluster;
@@ -15,4 +16,4 @@ beforeAll(async () => {
 
 afterAll(() => cluster?.[Symbol.asyncDispose]());
 
-testCases(administrationCases, () => client);
+testCases([...administrationCases, ...explainCases], () => client);
