@@ -27,13 +27,9 @@ export function memberProblems(member: MemberRuleInput, path: string): Problem[]
   const { priority, votes, hidden, arbiterOnly, secondaryDelaySecs, tags } = member;
   if (!(priority >= 0 && priority <= MAX_PRIORITY)) {
     add("priority", `${priority} is out of range`, `a priority is 0 to ${MAX_PRIORITY}`, "use 0, or 1 and up");
-  } else if (arbiterOnly && priority > 1) {
-    add(
-      "priority",
-      `an arbiter cannot have priority ${priority}`,
-      "an arbiter has priority 0 (or 1)",
-      "leave priority out",
-    );
+  } else if (arbiterOnly && priority > 0) {
+    // The server turns the default 1 into 0 by itself, so declaring 1 would show up as drift for ever.
+    add("priority", `an arbiter cannot have priority ${priority}`, "an arbiter has priority 0", "leave priority out");
   } else if (priority > 0 && votes === 0 && !arbiterOnly) {
     add(
       "priority",

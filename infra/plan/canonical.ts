@@ -80,7 +80,7 @@ export function canonicalRanges(key: readonly KeyPart[], ranges: readonly ZoneRa
   );
 }
 
-/** What the server fills in when a collation names only its locale, and the version that it adds. */
+/** What the server fills in when a collation names only its locale. */
 const COLLATION_DEFAULTS: Readonly<Record<string, unknown>> = {
   caseLevel: false,
   caseFirst: "off",
@@ -92,20 +92,43 @@ const COLLATION_DEFAULTS: Readonly<Record<string, unknown>> = {
   backwards: false,
 };
 
-/** A collation without the options at their defaults; undefined for simple comparison, which is none. */
+/**
+ * A collation without the options at their defaults and the version that the server adds; undefined for simple
+ * comparison, which is none. Some locales have defaults of their own (Thai ignores punctuation, French as written in
+ * Canada compares accents backwards): `alignCollations` takes care of those.
+ */
 export function canonicalCollation(collation: BsonText | undefined): BsonText | undefined {
   if (collation === undefined) return undefined;
   const { locale, version: _, ...options } = fromBsonText(collation);
   if (locale === "simple") return undefined;
   const text = (value: unknown) => toBsonText({ value });
   const kept = Object.entries(options)
-    // French as written in Canada compares accents backwards without being told to.
-    .filter(
-      ([name, value]) =>
-        text(value) !== text(locale === "fr_CA" && name === "backwards" ? true : COLLATION_DEFAULTS[name]),
-    )
+    .filter(([name, value]) => text(value) !== text(COLLATION_DEFAULTS[name]))
     .sort(byText(([name]) => name));
   return toBsonText({ locale, ...Object.fromEntries(kept) });
+}
+
+/**
+ * Observed indexes, with the collation of a desired one where that is what the server made of it: the same key and
+ * locale, and every option that was asked for. What it added then are the locale's own defaults.
+ */
+export function alignCollations(desired: readonly IndexState[], observed: readonly IndexState[]): IndexState[] {
+  const wanted = new Set(desired.map(indexIdentity));
+  const present = new Set(observed.map(indexIdentity));
+  const missing = desired.filter((index) => index.collation !== undefined && !present.has(indexIdentity(index)));
+  return observed.map((index) => {
+    if (index.collation === undefined || wanted.has(indexIdentity(index))) return index;
+    const made = fromBsonText(index.collation);
+    const from = missing.findIndex(
+      (one) =>
+        sameKey(one.key, index.key) &&
+        Object.entries(fromBsonText(one.collation ?? "{}")).every(
+          ([name, value]) => toBsonText({ value }) === toBsonText({ value: made[name] }),
+        ),
+    );
+    const [match] = from < 0 ? [] : missing.splice(from, 1);
+    return match ? { ...index, collation: match.collation } : index;
+  });
 }
 
 /** The server groups the text fields of an index and does not keep their order. */

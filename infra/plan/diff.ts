@@ -15,6 +15,7 @@ import type {
   UserState,
 } from "../model/state.ts";
 import {
+  alignCollations,
   canonicalCollection,
   canonicalReplicaSet,
   canonicalShard,
@@ -184,7 +185,7 @@ export function diffCollection(desired: CollectionState, observed: CollectionSta
   );
   changes.items(
     "indexes",
-    { desired: want.indexes, observed: have.indexes },
+    { desired: want.indexes, observed: alignCollations(want.indexes, have.indexes) },
     indexIdentity,
     (path, a: IndexState, b: IndexState) => {
       for (const field of ["unique", "sparse", "hidden", "expireAfterSeconds", "partialFilterExpression"] as const) {

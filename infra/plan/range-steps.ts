@@ -55,7 +55,9 @@ export function planRanges(options: {
 }): RangePlan {
   const { namespace, key, sharded, balancing } = options;
   const desired = canonicalRanges(key, options.desired);
-  const observed = canonicalRanges(key, options.observed);
+  // Before a collection is sharded the server keeps bounds as they were given, prefixes too, and then refuses to shard
+  // by them: those are replaced. Afterwards it completes every bound by itself.
+  const observed = canonicalRanges(sharded ? key : [], options.observed);
   const [wanted, present] = [new Set(desired.map(identity)), new Set(observed.map(identity))];
   const added = desired.filter((range) => !present.has(identity(range)));
   const removed = observed.filter((range) => !wanted.has(identity(range)));

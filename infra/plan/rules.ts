@@ -16,7 +16,13 @@ import type {
   Snapshot,
 } from "../model/state.ts";
 import { rangeProblems, typeSuspicions } from "../model/zone-range.ts";
-import { canonicalCollection, canonicalReplicaSet, canonicalSnapshot, indexIdentity } from "./canonical.ts";
+import {
+  alignCollations,
+  canonicalCollection,
+  canonicalReplicaSet,
+  canonicalSnapshot,
+  indexIdentity,
+} from "./canonical.ts";
 import { type ObservedConfig, planReconfig } from "./reconfig.ts";
 
 export interface Findings {
@@ -106,10 +112,11 @@ export function collectionRules(
       `declare the key ${keyText(have.key)}, or remove the collection from the declaration`,
     );
   }
+  const present = alignCollations(want.indexes, have.indexes);
   for (const index of want.indexes) {
-    const twin = have.indexes.find((other) => indexIdentity(other) === indexIdentity(index));
+    const twin = present.find((other) => indexIdentity(other) === indexIdentity(index));
     if (twin) indexChangeRules(found, namespace, index, twin);
-    const namesake = have.indexes.find((other) => other.name === index.name && other !== twin);
+    const namesake = present.find((other) => other.name === index.name && other !== twin);
     if (namesake && !twin) {
       found.problem(
         `${namespace}.indexes[${indexIdentity(index)}]`,

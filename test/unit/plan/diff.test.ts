@@ -282,6 +282,30 @@ describe("what the server treats as the same is no difference", () => {
     ).toEqual([]);
   });
 
+  test("a locale's own defaults, which the server fills in", () => {
+    const base = placed();
+    const state = (...collations: string[]): Snapshot => ({
+      ...base,
+      collections: [
+        {
+          ...{ namespace: "a.b", key: keyParts({ x: 1 }), unique: false, balancing: true, ranges: [] },
+          indexes: collations.map((collation, n) => ({
+            ...{ name: `n${n}`, key: keyParts({ n: 1 }), unique: false, sparse: false, hidden: false },
+            collation,
+          })),
+        },
+      ],
+    });
+    const thai = '{"locale":"th","strength":2,"alternate":"shifted","normalization":true,"version":"57.1"}';
+    const canadian = '{"locale":"fr_CA","strength":3,"backwards":true,"version":"57.1"}';
+    expect(diff(state('{"locale":"th","strength":2}', '{"locale":"fr_CA"}'), state(canadian, thai))).toEqual([]);
+    expect(diff(state('{"locale":"th","strength":1}'), state(thai)).map(({ action }) => action)).toEqual([
+      "create",
+      "seen",
+    ]);
+    expect(diff(state('{"locale":"th"}'), state(canadian)).map(({ action }) => action)).toEqual(["create", "seen"]);
+  });
+
   test("but a string is not the number that it looks like, and a date is not its milliseconds", () => {
     const base = placed();
     const state = (max: string): Snapshot => ({

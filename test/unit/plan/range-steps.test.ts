@@ -142,6 +142,15 @@ describe("named cases", () => {
     expect(planRanges({ ...own, sharded: false, observed: two, desired: three }).pauses).toBe(false);
   });
 
+  test("prefixes of a collection that is not sharded yet are replaced: the server would refuse to shard by them", () => {
+    const prefix = { zone: "z", min: '{"a":1}', max: '{"a":2}' };
+    const steps = plan([prefix], [prefix], { sharded: false }).steps;
+    expect(steps.map((step) => [step.kind, "range" in step && step.range.min])).toEqual([
+      ["remove", '{"a":{"$numberInt":"1"}}'],
+      ["assign", '{"a":{"$numberInt":"1"},"b":{"$minKey":1}}'],
+    ]);
+  });
+
   test("a collection whose balancing is to stay off is left paused", () => {
     const { steps } = planRanges({
       ...own,
