@@ -52,6 +52,10 @@ export const errorCode = {
   OperationNotSupportedInTransaction: 263,
   ExceededTimeLimit: 262,
   WouldChangeOwningShard: 283,
+  DocumentValidationFailure: 121,
+  ImmutableField: 66,
+  ConflictingUpdateOperators: 40,
+  CannotImplicitlyCreateCollection: 227,
   ConflictingOperationInProgress: 117,
   NotWritablePrimary: 10107,
   DuplicateKey: 11000,
@@ -69,6 +73,11 @@ export const errorCode = {
 } as const;
 
 const names = new Map<number, string>(Object.entries(errorCode).map(([name, code]) => [code, name]));
+
+/** The server's name of a code, when it has one that the router knows. */
+export function knownCodeName(code: number): string | undefined {
+  return names.get(code);
+}
 
 /** The server's name of a code; codes without a name are `Location<code>`. */
 export function codeName(code: number): string {

@@ -3,6 +3,7 @@ import { administrationCommands } from "./administration.ts";
 import { aggregateCommands } from "./aggregate.ts";
 import { authenticationCommands } from "./authentication.ts";
 import { findCommands } from "./find.ts";
+import { findAndModifyCommands } from "./find-and-modify.ts";
 import { CommandRegistry } from "./registry.ts";
 import { transactionCommands } from "./transactions.ts";
 import { writeCommands } from "./write.ts";
@@ -11,6 +12,7 @@ export function allCommands(): CommandRegistry {
   return new CommandRegistry(
     authenticationCommands,
     findCommands,
+    findAndModifyCommands,
     aggregateCommands,
     writeCommands,
     transactionCommands,

@@ -5,7 +5,7 @@ import type { CollectionRouting, DatabaseEntry } from "../catalog/entries.ts";
 import { targetingCollation } from "../cluster-router.ts";
 import type { CommandContext, Reply } from "../context.ts";
 import { isStale } from "../dispatch/retry.ts";
-import { CommandError, errorCode } from "../errors.ts";
+import { CommandError, errorCode, knownCodeName } from "../errors.ts";
 import { exactKey, hasExactId, queryRanges } from "../targeting/query-ranges.ts";
 import { keyOfDocument, parseShardKey } from "../targeting/shard-key.ts";
 import { routerOf } from "./find.ts";
@@ -488,7 +488,7 @@ class BatchWriter {
     if (out.errors.length > 0)
       reply.docs(
         "writeErrors",
-        out.errors.map(({ index, error }) => new DocWriter().append("index", index).all(error).finish()),
+        out.errors.map(({ index, error }) => writeError(index, error)),
       );
     reply.append("writeConcernError", mergeConcernErrors(out.concernErrors));
     if (out.retried.length > 0) reply.append("retriedStmtIds", out.retried);
@@ -528,7 +528,22 @@ function splitBySize(statements: readonly Statement[]): Statement[][] {
   return out;
 }
 
-const write = (kind: Kind) => async (ctx: CommandContext) => new BatchWriter(ctx, kind).run();
+/** One entry of `writeErrors`, with the code's name as mongos gives it. */
+function writeError(index: number, error: Doc): Doc {
+  const out = new DocWriter().append("index", index);
+  for (const element of error) {
+    out.element(element);
+    if (element.name === "code" && !error.has("codeName")) out.append("codeName", knownCodeName(element.number()));
+  }
+  return out.finish();
+}
+
+/** Runs a write whose statements stand in the context. */
+export function writeBatch(ctx: CommandContext, kind: Kind): Promise<Reply> {
+  return new BatchWriter(ctx, kind).run();
+}
+
+const write = (kind: Kind) => (ctx: CommandContext) => writeBatch(ctx, kind);
 const actionsOf: Readonly<Record<Kind, (ctx: CommandContext) => string[]>> = {
   insert: (ctx) =>
     ctx.body.bool("bypassDocumentValidation") === true ? ["insert", "bypassDocumentValidation"] : ["insert"],
