@@ -1,9 +1,11 @@
 /** explain: the shards explain their part, the router puts the parts together as a mongos does. */
+import { outputOf, type Split, splitPipeline } from "../aggregation/pipeline.ts";
 import { type Doc, DocWriter, type Encodable, encode, type Fields } from "../bson/document.ts";
 import { CommandContext } from "../context.ts";
 import { CommandError, errorCode } from "../errors.ts";
 import type { ShardReply } from "../router.ts";
 import { connectionStrings, passOn, whole } from "./arguments.ts";
+import { viewOf } from "./find.ts";
 import type { CommandTable, Privilege } from "./registry.ts";
 
 const verbosities: ReadonlySet<string> = new Set(["queryPlanner", "executionStats", "allPlansExecution"]);
@@ -190,52 +192,109 @@ function executed(stage: string, verbosity: string, replies: readonly ShardReply
   };
 }
 
-/** The query of a pipeline's leading `$match`: what decides which shards are asked. */
+/** What every document read must meet: the `$match` stages in front, which decide which shards are asked. */
 function leadingMatch(pipeline: readonly Doc[]): Doc {
-  return pipeline[0]?.doc("$match") ?? encode({});
+  const end = pipeline.findIndex((stage) => stage.doc("$match") === undefined);
+  const conditions = (end < 0 ? pipeline : pipeline.slice(0, end)).flatMap((stage) => stage.doc("$match") ?? []);
+  const [first, ...more] = conditions;
+  if (first === undefined) return encode({});
+  return more.length === 0 ? first : encode({ $and: conditions });
 }
 
-async function explainAggregate(inner: CommandContext, verbosity: string): Promise<Fields | Doc> {
-  const ns = inner.namespace();
-  const command = inner.command();
-  const pipeline = command.docs("pipeline");
-  const collation = command.doc("collation");
-  const replies = await inner.router.onShardsOwning(
-    inner,
+/** An aggregate as it is explained: on which collection, and what of it runs where. */
+interface AggregatePlan {
+  readonly ns: string;
+  readonly pipeline: readonly Doc[];
+  readonly collation: Doc | undefined;
+}
+
+async function explainAggregate(ctx: CommandContext, verbosity: string): Promise<Fields | Doc> {
+  const plan: AggregatePlan = {
+    ns: ctx.namespace(),
+    pipeline: ctx.body.docs("pipeline"),
+    collation: ctx.body.doc("collation"),
+  };
+  return resolvingViews(plan, (resolved) => explainPipeline(ctx, resolved, verbosity));
+}
+
+/** Explains on the collection behind a view when a shard says that it is a view on a sharded one. */
+async function resolvingViews(
+  plan: AggregatePlan,
+  explained: (plan: AggregatePlan) => Promise<Fields | Doc>,
+): Promise<Fields | Doc> {
+  try {
+    return await explained(plan);
+  } catch (error) {
+    const view = viewOf(error);
+    const ns = view?.string("ns");
+    if (view === undefined || ns === undefined || ns === plan.ns) throw error;
+    const pipeline = [...view.docs("pipeline"), ...plan.pipeline];
+    return resolvingViews({ ns, pipeline, collation: view.doc("collation") ?? plan.collation }, explained);
+  }
+}
+
+async function explainPipeline(ctx: CommandContext, plan: AggregatePlan, verbosity: string): Promise<Fields | Doc> {
+  const { ns, pipeline, collation } = plan;
+  const routing = await ctx.router.catalog.collection(ctx, ns);
+  const query = leadingMatch(pipeline);
+  const shards = await ctx.router.targets(ctx, ns, query, collation);
+  const reading = outputOf(pipeline, ctx.db) === undefined ? pipeline : pipeline.slice(0, -1);
+  const split = routing === undefined || shards.length < 2 ? undefined : splitPipeline(reading);
+  const command = ctx
+    .command()
+    .without("explain")
+    .with({
+      aggregate: ns.slice(ns.indexOf(".") + 1),
+      pipeline: split === undefined ? pipeline : split.shards,
+      cursor: {},
+      ...(collation === undefined ? {} : { collation }),
+      ...(split === undefined ? {} : { fromMongos: true, needsMerge: true }),
+    });
+  const replies = await ctx.router.onShardsOwning(
+    ctx,
     ns,
-    { explain: command.without("explain").with({ cursor: {} }), verbosity },
+    { explain: command, verbosity },
     {
       idempotent: true,
-      readPreference: inner.readPreference,
-      query: leadingMatch(pipeline),
+      readPreference: ctx.readPreference,
+      query,
       ...(collation === undefined ? {} : { collation }),
     },
   );
-  const routing = await inner.router.catalog.collection(inner, ns);
   const [only] = replies;
   // An unsharded collection's shard answers for the whole.
   if (routing === undefined && only !== undefined) return passOn(only.reply);
-  const parts = replies.map(({ shard, reply }): [string, Doc] => {
-    const info = reply.doc("serverInfo");
-    const host = `${info?.string("host") ?? ""}:${info?.number("port") ?? ""}`;
-    const out = new DocWriter().append("host", host);
-    for (const field of ["explainVersion", "stages", "queryPlanner", "executionStats"]) {
-      const value = reply.find(field);
-      if (value !== undefined) out.element(value);
-    }
-    return [shard, out.finish()];
-  });
+  const { info } = ctx.router;
   return {
-    serverInfo: {
-      host: inner.router.info.host,
-      port: inner.router.info.port,
-      version: inner.router.info.version,
-      gitVersion: "none",
-    },
-    ...(replies.length === 1 ? { splitPipeline: null } : { mergeType: "mongos" }),
-    shards: Object.fromEntries(parts),
-    command: command.with({ $db: inner.db }),
+    serverInfo: { host: info.host, port: info.port, version: info.version, gitVersion: "none" },
+    ...(split === undefined
+      ? { splitPipeline: null }
+      : {
+          mergeType: "mongos",
+          splitPipeline: { shardsPart: split.shards, mergerPart: mergerPart(split, pipeline, ctx.db) },
+        }),
+    shards: Object.fromEntries(replies.map(({ shard, reply }) => [shard, shardPart(reply)])),
+    command: ctx.command().with({ $db: ctx.db }),
   };
+}
+
+function mergerPart(split: Split, pipeline: readonly Doc[], db: string): readonly Encodable[] {
+  return [
+    ...(split.skip > 0 ? [{ $skip: split.skip }] : []),
+    ...(split.limit === undefined ? [] : [{ $limit: split.limit }]),
+    ...split.merge,
+    ...(outputOf(pipeline, db) === undefined ? [] : pipeline.slice(-1)),
+  ];
+}
+
+function shardPart(reply: Doc): Doc {
+  const server = reply.doc("serverInfo");
+  const out = new DocWriter().append("host", `${server?.string("host") ?? ""}:${server?.number("port") ?? ""}`);
+  for (const field of ["explainVersion", "stages", "queryPlanner", "executionStats"]) {
+    const value = reply.find(field);
+    if (value !== undefined) out.element(value);
+  }
+  return out.finish();
 }
 
 export const explainCommands: CommandTable = {

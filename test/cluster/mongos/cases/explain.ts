@@ -52,7 +52,7 @@ export const explainCases: readonly RouterCase[] = [
       return [
         ...spread,
         planned({ find: "a", filter: { k: 1 } }, "SINGLE_SHARD", [second]),
-        planned({ find: "a", filter: { k: { $lt: 0 } } }, "SINGLE_SHARD", [first]),
+        planned({ find: "a", filter: { k: { $lt: -1 } } }, "SINGLE_SHARD", [first]),
         planned({ find: "a", filter: { k: { $in: [-1, -2] } } }, "SINGLE_SHARD", [first]),
         planned({ find: "a", filter: { k: { $in: [-1, 1] } } }, "SHARD_MERGE", shards),
         planned({ find: "a", filter: { n: 1 } }, "SHARD_MERGE", shards),
@@ -70,7 +70,7 @@ export const explainCases: readonly RouterCase[] = [
         executed({ find: "a", filter: { k: { $gte: 0 } } }, { nReturned: 5, shards: 1, stage: "SINGLE_SHARD" }),
         executed(
           { find: "a", sort: { k: 1 }, skip: 2, limit: 3 },
-          { nReturned: 8, shards: 2, stage: "SHARD_MERGE_SORT" },
+          { nReturned: 10, shards: 2, stage: "SHARD_MERGE_SORT" },
         ),
         value(
           "nothing was changed by explaining",
