@@ -3,6 +3,7 @@ import { observeDatabases } from "../../cluster/observe/databases.ts";
 import type { Connection } from "../../model/connection.ts";
 import type { DatabaseState } from "../../model/state.ts";
 import { diffDatabase } from "../../plan/diff.ts";
+import { batched } from "../batch.ts";
 import { connectionField } from "../connection-fields.ts";
 import type { Fields } from "../fields.ts";
 import { live } from "../live.ts";
@@ -21,6 +22,8 @@ const inputs = {
   connection: connectionField,
 } as const satisfies Fields;
 
+const look = batched(observeDatabases, (seen) => seen.name);
+
 export const database = live<DatabaseInputs, object>({
   name: "Database",
   description: "A database with its primary shard. Destroying it forgets it: the database stays.",
@@ -35,7 +38,7 @@ export const database = live<DatabaseInputs, object>({
   },
 
   async observe(op, state) {
-    const seen = (await observeDatabases(op, state.connection)).find(({ name }) => name === state.name);
+    const seen = await look(op, state.connection, state.name);
     return seen && { ...state, ...seen };
   },
 

@@ -1,8 +1,12 @@
 import { applyShard, removeShard } from "../../cluster/apply/shard.ts";
+import type { Operation } from "../../cluster/context.ts";
+import { observeCollections } from "../../cluster/observe/collections.ts";
 import { observeShards } from "../../cluster/observe/shards.ts";
+import { warmMembers } from "../../cluster/warm.ts";
 import type { Connection } from "../../model/connection.ts";
 import type { ShardState } from "../../model/state.ts";
 import { diffShard } from "../../plan/diff.ts";
+import { batched } from "../batch.ts";
 import { connectionField, hostsField } from "../connection-fields.ts";
 import type { Fields } from "../fields.ts";
 import { live } from "../live.ts";
@@ -22,6 +26,8 @@ const inputs = {
   connection: connectionField,
 } as const satisfies Fields;
 
+const look = batched(observeShards, (seen) => seen.name);
+
 export const shard = live<ShardInputs, object>({
   name: "Shard",
   description: "A shard with its zones. Destroying it drains it first and is never forced.",
@@ -30,15 +36,28 @@ export const shard = live<ShardInputs, object>({
   plain: ["connection"],
   identify: ({ name }) => name,
 
-  async apply(op, news) {
+  async apply(op, news, previous) {
     const { hosts, connection, ...desired } = news;
-    return { ...news, ...(await applyShard(op, connection, { desired, hosts })) };
+    const seen = await applyShard(op, connection, { desired, hosts });
+    if (previous) await warmAll(op, connection);
+    return { ...news, ...seen };
   },
 
   async observe(op, state) {
-    const seen = (await observeShards(op, state.connection)).find(({ name }) => name === state.name);
+    const seen = await look(op, state.connection, state.name);
     return seen && { ...state, ...seen };
   },
 
   delete: (op, { connection, name }) => removeShard(op, connection, name),
 });
+
+/** Other zones mean other places for chunks; members learn of them from their first routed read (M11). */
+async function warmAll(op: Operation, connection: Connection): Promise<void> {
+  const collections = await observeCollections(op, connection);
+  op.progress("having every member serve a routed read");
+  await warmMembers(
+    op,
+    connection,
+    collections.map(({ namespace }) => namespace),
+  );
+}

@@ -5,6 +5,7 @@ import type { Connection } from "../../model/connection.ts";
 import type { CollectionState, IndexState } from "../../model/state.ts";
 import { indexIdentity } from "../../plan/canonical.ts";
 import { diffCollection } from "../../plan/diff.ts";
+import { batched } from "../batch.ts";
 import { connectionField } from "../connection-fields.ts";
 import type { Field, Fields } from "../fields.ts";
 import { live } from "../live.ts";
@@ -82,6 +83,9 @@ const inputs = {
   },
 } as const satisfies Fields;
 
+/** Many collections are read in as many questions as one. */
+const look = batched(observeCollections, (collection) => collection.namespace);
+
 export const shardedCollection = live<ShardedCollectionInputs, object>({
   name: "ShardedCollection",
   description:
@@ -104,7 +108,7 @@ export const shardedCollection = live<ShardedCollectionInputs, object>({
   },
 
   async observe(op, state, declared) {
-    const [seen] = await observeCollections(op, state.connection, [state.namespace]);
+    const seen = await look(op, state.connection, state.namespace);
     return seen && { ...state, ...seen, indexes: declaredOf(seen, state, declared) };
   },
 

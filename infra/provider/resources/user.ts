@@ -3,7 +3,9 @@ import { applyUser, removeUser } from "../../cluster/apply/user.ts";
 import { observeUsers } from "../../cluster/observe/users.ts";
 import type { Connection } from "../../model/connection.ts";
 import type { UserState } from "../../model/state.ts";
+import { userIdentity } from "../../plan/canonical.ts";
 import { diffUser } from "../../plan/diff.ts";
+import { batched } from "../batch.ts";
 import { connectionField } from "../connection-fields.ts";
 import type { Fields } from "../fields.ts";
 import { live } from "../live.ts";
@@ -39,6 +41,8 @@ const inputs = {
   connection: connectionField,
 } as const satisfies Fields;
 
+const look = batched(observeUsers, userIdentity);
+
 export const user = live<UserInputs, Password>({
   name: "User",
   description: "A user with a password (SCRAM). Destroying it removes the user.",
@@ -52,7 +56,7 @@ export const user = live<UserInputs, Password>({
         [{ resource: { kind: "User", name: desired.name }, action: "update", path: "password" } as const]),
   ],
   plain: ["connection"],
-  identify: ({ database, name }) => `${database}.${name}`,
+  identify: userIdentity,
   known: (news, previous) => {
     const password = news.password ?? previous?.password;
     return password === undefined ? {} : { password };
@@ -65,8 +69,7 @@ export const user = live<UserInputs, Password>({
   },
 
   async observe(op, state) {
-    const users = await observeUsers(op, state.connection);
-    const seen = users.find(({ name, database }) => name === state.name && database === state.database);
+    const seen = await look(op, state.connection, userIdentity(state));
     return seen && { ...state, ...seen };
   },
 

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { AlfabravoError } from "../../../infra/model/problem.ts";
 import { valueDiff } from "../../../infra/provider/diff.ts";
 import { decodeProperties, encodeProperties, type Path, UNKNOWN } from "../../../infra/provider/properties.ts";
-import { emptyMessages, providerMessages, providerService } from "../../../infra/provider/protos.ts";
+import { emptyMessages, type provider, providerMessages, providerService } from "../../../infra/provider/protos.ts";
 import { erased, type Resource } from "../../../infra/provider/resource.ts";
 import { resources } from "../../../infra/provider/resources/index.ts";
 import { ProviderServer } from "../../../infra/provider/server.ts";
@@ -73,12 +73,10 @@ afterEach(async () => {
   await server.close();
 });
 
-function ask<Request, Response>(
-  method: (request: Request, callback: (error: ServiceError | null, response: Response) => void) => unknown,
-  request: Request,
-): Promise<Response> {
-  return new Promise((resolve, reject) => {
-    method.call(client, request, (error, response) => (error ? reject(new Error(error.details)) : resolve(response)));
+/** One call of the service; `send` gets the callback. */
+function ask<Response>(send: (done: (error: ServiceError | null, response: Response) => void) => unknown) {
+  return new Promise<Response>((resolve, reject) => {
+    send((error, response) => (error ? reject(new Error(error.details)) : resolve(response)));
   });
 }
 
@@ -86,7 +84,7 @@ const map = (value: Record<string, unknown>, secrets: readonly Path[] = []) => e
 
 async function check(news: Record<string, unknown>, secrets: readonly Path[] = []) {
   const request = new providerMessages.CheckRequest().setUrn(URN).setNews(map(news, secrets));
-  const response = await ask(client.check, request);
+  const response = await ask<provider.CheckResponse>((done) => client.check(request, done));
   return {
     inputs: decodeProperties(response.getInputs()),
     failures: response.getFailuresList().map((f) => [f.getProperty(), f.getReason()]),
@@ -96,7 +94,7 @@ async function check(news: Record<string, unknown>, secrets: readonly Path[] = [
 async function diff(olds: Record<string, unknown>, news: Record<string, unknown>, oldInputs = olds) {
   const request = new providerMessages.DiffRequest().setUrn(URN).setId("it");
   request.setOlds(map(olds)).setNews(map(news)).setOldInputs(map(oldInputs));
-  const response = await ask(client.diff, request);
+  const response = await ask<provider.DiffResponse>((done) => client.diff(request, done));
   const names = new Map(
     Object.entries(providerMessages.PropertyDiff.Kind).map(([name, kind]) => [kind as number, name]),
   );
@@ -177,9 +175,11 @@ describe("diff", () => {
 
 describe("create, update, read, delete", () => {
   const create = (value: Record<string, unknown>, preview = false, secrets: readonly Path[] = []) =>
-    ask(
-      client.create,
-      new providerMessages.CreateRequest().setUrn(URN).setPreview(preview).setProperties(map(value, secrets)),
+    ask<provider.CreateResponse>((done) =>
+      client.create(
+        new providerMessages.CreateRequest().setUrn(URN).setPreview(preview).setProperties(map(value, secrets)),
+        done,
+      ),
     );
 
   test("a preview knows what is known, says what is not, and does nothing", async () => {
@@ -205,13 +205,15 @@ describe("create, update, read, delete", () => {
   test("what is gone is read as no id; what drifted is in the inputs and the state", async () => {
     await create({ name: "a", size: 3 });
     const read = () =>
-      ask(
-        client.read,
-        new providerMessages.ReadRequest()
-          .setUrn(URN)
-          .setId("a")
-          .setProperties(map({ name: "a", size: 3, token: "token of a" }))
-          .setInputs(map({ name: "a", size: 3 })),
+      ask<provider.ReadResponse>((done) =>
+        client.read(
+          new providerMessages.ReadRequest()
+            .setUrn(URN)
+            .setId("a")
+            .setProperties(map({ name: "a", size: 3, token: "token of a" }))
+            .setInputs(map({ name: "a", size: 3 })),
+          done,
+        ),
       );
     world.set("a", { name: "a", size: 7, token: "token of a" });
     const drifted = await read();
@@ -221,7 +223,7 @@ describe("create, update, read, delete", () => {
       .setUrn(URN)
       .setId("a")
       .setProperties(map({ name: "a" }));
-    await ask(client.delete, gone);
+    await ask((done) => client.delete(gone, done));
     expect((await read()).getId()).toBe("");
   });
 
@@ -236,7 +238,7 @@ describe("create, update, read, delete", () => {
       /was stopped before it was done\nnext: run again/,
     );
     // Sent on the same connection afterwards, so the create is under way.
-    await ask(client.cancel, new emptyMessages.Empty());
+    await ask((done) => client.cancel(new emptyMessages.Empty(), done));
     await waiting;
   });
 
@@ -245,7 +247,7 @@ describe("create, update, read, delete", () => {
       .setUrn(URN)
       .setTimeout(0.05)
       .setProperties(map({ name: "wait", size: 1 }));
-    await expect(ask(client.create, request)).rejects.toThrow(/did not end within 0.05 s/);
+    await expect(ask((done) => client.create(request, done))).rejects.toThrow(/did not end within 0.05 s/);
   });
 });
 
