@@ -193,7 +193,8 @@ export class ShardedCluster implements AsyncDisposable {
   async addRouter(): Promise<Router> {
     const [port] = await freePorts(1);
     if (port === undefined) throw new Error("No free port for another router.");
-    const router = new Router({ ...this, port });
+    const { binDir, configdb, folder, keyFile } = this;
+    const router = new Router({ binDir, configdb, folder, keyFile, port });
     this.routers.push(router);
     await router.start();
     return router;
