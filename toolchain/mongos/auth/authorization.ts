@@ -14,65 +14,70 @@ import { shellText } from "./shell-text.ts";
 /** How long privileges are believed, in milliseconds: a mongos's userCacheInvalidationIntervalSecs is 30 s. */
 const BELIEVED_MS = 30_000;
 
-/** What a connection from this machine may do before there is any user: make the first one, and set the cluster up. */
-const localhostException: readonly Granted[] = [
-  { resource: { db: "admin", collection: "" }, actions: ["createUser", "grantRole"] },
-  { resource: { db: "$external", collection: "" }, actions: ["createUser"] },
-  { resource: { cluster: true }, actions: ["addShard"] },
-];
+/** How long the config servers may take to renew what is known of a user before it goes on to hold, in milliseconds. */
+const RENEW_MS = 1_000;
+
+/** A user's document of `usersInfo`, and its privileges. */
+interface UserPrivileges {
+  readonly doc: Doc;
+  readonly granted: readonly Granted[];
+}
 
 interface Known {
   readonly at: number;
-  readonly user: Promise<Doc | undefined>;
+  readonly user: Promise<UserPrivileges | undefined>;
 }
 
 /** The users of one router and what they may do. */
 class UserCache {
   readonly #router: Router;
   readonly #known = new Map<string, Known>();
-  #anyUser = false;
 
   constructor(router: Router) {
     this.#router = router;
     router.onUsersChanged(() => this.#known.clear());
   }
 
-  /** The user's document of `usersInfo`; undefined when it is gone. */
-  user({ user, db }: AuthenticatedUser): Promise<Doc | undefined> {
+  /** Undefined when the user is gone. */
+  user({ user, db }: AuthenticatedUser): Promise<UserPrivileges | undefined> {
     const key = `${db}\0${user}`;
     const known = this.#known.get(key);
     if (known !== undefined && performance.now() - known.at < BELIEVED_MS) return known.user;
-    // With the config servers out of reach, what was known goes on to hold: a datacenter's loss locks nobody out.
-    const found = this.#ask(user, db).catch((error: unknown) => {
-      this.#known.delete(key);
-      if (known !== undefined) return known.user;
-      throw error;
+    const fresh = this.#ask(user, db);
+    const entry: Known = {
+      at: performance.now(),
+      // With the config servers out of reach, what was known goes on to hold: a datacenter's loss locks nobody out.
+      user: known === undefined ? fresh : orElse(fresh, known.user),
+    };
+    this.#known.set(key, entry);
+    fresh.catch(() => {
+      if (known === undefined && this.#known.get(key) === entry) this.#known.delete(key);
     });
-    this.#known.set(key, { at: performance.now(), user: found });
-    return found;
+    return entry.user;
   }
 
-  async #ask(user: string, db: string): Promise<Doc | undefined> {
+  async #ask(user: string, db: string): Promise<UserPrivileges | undefined> {
     const reply = await this.#router.config.run(
       this.#router.background(),
       "admin",
       { usersInfo: [{ user, db }], showPrivileges: true },
       { idempotent: true, readPreference: { mode: "primaryPreferred", tags: [] } },
     );
-    return reply.docs("users")[0];
+    const doc = reply.docs("users")[0]?.detached();
+    return doc === undefined ? undefined : { doc, granted: grantedOf(doc) };
   }
+}
 
-  /** Is there any user in the cluster? Once there is, the localhost exception is over for good. */
-  async anyUser(): Promise<boolean> {
-    if (this.#anyUser) return true;
-    const found = await this.#router.config.find(
-      this.#router.background(),
-      { db: "admin", collection: "system.users" },
-      { limit: 1, projection: { _id: 1 } },
-    );
-    this.#anyUser = found.length > 0;
-    return this.#anyUser;
-  }
+/** `fresh`, or `known` when it fails or takes too long. */
+function orElse<T>(fresh: Promise<T>, known: Promise<T>): Promise<T> {
+  const { promise: late, resolve } = Promise.withResolvers<Promise<T>>();
+  const timer = setTimeout(() => resolve(known), RENEW_MS);
+  return Promise.race([fresh, late.then((value) => value)])
+    .then(
+      (value) => value,
+      () => known,
+    )
+    .finally(() => clearTimeout(timer));
 }
 
 const caches = new WeakMap<Router, UserCache>();
@@ -108,14 +113,15 @@ export class GrantedPrivileges {
   readonly privileges: readonly Granted[];
   /** Documents of the users, with roles and privileges. */
   readonly users: readonly Doc[];
-
   /** Everything is allowed: no authentication, or a member of the cluster itself. */
   readonly all: boolean;
 
-  constructor(users: readonly Doc[], more: readonly Granted[] = [], all = false) {
-    this.users = users;
+  constructor(users: readonly UserPrivileges[], all = false) {
+    this.users = users.map((user) => user.doc);
+    this.privileges = all
+      ? [{ resource: { anyResource: true }, actions: ["any"] }]
+      : users.flatMap((user) => user.granted);
     this.all = all;
-    this.privileges = [...users.flatMap(grantedOf), ...more];
   }
 
   covers(required: readonly Privilege[]): boolean {
@@ -131,23 +137,18 @@ export class GrantedPrivileges {
   }
 }
 
-const everything = new GrantedPrivileges([], [{ resource: { anyResource: true }, actions: ["any"] }], true);
+const everything = new GrantedPrivileges([], true);
 
 export async function grantedTo(ctx: CommandContext): Promise<GrantedPrivileges> {
   if (ctx.router.privilegeCheck === undefined || isSaslMember(ctx.client)) return everything;
   const cache = cacheOf(ctx.router);
-  if (ctx.client.users.size === 0)
-    return new GrantedPrivileges([], ctx.client.loopback && !(await cache.anyUser()) ? localhostException : []);
   const users = await Promise.all([...ctx.client.users.values()].map((user) => cache.user(user)));
   return new GrantedPrivileges(users.filter((user) => user !== undefined));
 }
 
-/** The check that the router runs before each command. */
+/** The check that the router runs before each command of a logged-in client. */
 export const checkPrivileges: PrivilegeCheck = async (ctx, required) => {
-  if (required.length === 0 && ctx.client.users.size > 0) return;
+  if (required.length === 0) return;
   const granted = await grantedTo(ctx);
-  if (required.length > 0 && granted.covers(required)) return;
-  if (ctx.client.users.size === 0)
-    throw new CommandError(errorCode.Unauthorized, `command ${ctx.name} requires authentication`);
-  throw granted.refusal(ctx);
+  if (!granted.covers(required)) throw granted.refusal(ctx);
 };

@@ -18,6 +18,6 @@ export const VERSION_DIFFERENCES: readonly VersionDifference[] = [
     step: 5,
     since: 6,
     want: { code: 118, codeName: "NamespaceNotSharded" },
-    reason: "since 6.0 config servers tell a collection that is not sharded from one that does not exist",
+    reason: "since 6.0 the config servers answer so for every collection that is not sharded, there or not",
   },
 ];
