@@ -15,6 +15,8 @@ const POLL_MILLIS = 250;
 const NEWS_MILLIS = 5_000;
 /** When the balancer cannot move anything for a reason that waiting does not change, the wait ends after this long, in milliseconds. */
 const BLOCKED_MILLIS = 15_000;
+/** A failed migration older than this is no reason for what happens now, in milliseconds. */
+const FAILURE_MILLIS = 300_000;
 export const DEFAULT_STALL_MILLIS = 120_000;
 
 /** A part of a collection that is not where its zone ranges want it. */
@@ -237,6 +239,16 @@ async function reasonOfStall(client: MongoClient, { namespace, misplaced }: Plac
       certain: true,
     };
   }
+  const failure = await lastFailure(client, namespace);
+  if (failure !== undefined) {
+    return {
+      why: `the last migration failed: ${failure}`,
+      next: /orphan/.test(failure)
+        ? "a chunk returns to a shard only when its old copy there is deleted, 15 minutes after it left by default (orphanCleanupDelaySecs): run again then"
+        : "correct what the failure names, then run again",
+      certain: false,
+    };
+  }
   if (window !== undefined) {
     return {
       why: `the balancer works from ${window.start} to ${window.stop} only`,
@@ -249,6 +261,24 @@ async function reasonOfStall(client: MongoClient, { namespace, misplaced }: Plac
     next: "look at the config server primary's log and at config.changelog, then run again",
     certain: false,
   };
+}
+
+/** Why the newest migration of a collection failed, when one did in the last minutes. */
+async function lastFailure(client: MongoClient, namespace: Namespace): Promise<string | undefined> {
+  const [entry] = await client
+    .db("config")
+    .collection("changelog")
+    .find(
+      {
+        ns: namespace,
+        what: /^moveChunk/,
+        "details.errmsg": { $exists: true },
+        time: { $gt: new Date(Date.now() - FAILURE_MILLIS) },
+      },
+      { sort: { time: -1 }, limit: 1, maxTimeMS: READ_MILLIS },
+    )
+    .toArray();
+  return entry && String(entry.details.errmsg);
 }
 
 function stalled(connection: Connection, placement: Placement, still: number, { why, next }: Reason): AlfabravoError {

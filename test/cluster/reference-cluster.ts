@@ -54,7 +54,13 @@ export const REFERENCE_COLLECTIONS: NonNullable<ClusterDeclaration["collections"
  * @param options.members members per shard: 3 as in the reference deployment, or 1 where a test needs no more
  */
 export async function startReferenceCluster(
-  options: { readonly members?: 1 | 3; readonly collections?: ClusterDeclaration["collections"] } = {},
+  options: {
+    readonly members?: 1 | 3;
+    readonly collections?: ClusterDeclaration["collections"];
+    readonly users?: ClusterDeclaration["users"];
+    /** Seconds until what a migration has left behind is deleted. */
+    readonly orphanCleanupDelaySecs?: number;
+  } = {},
 ): Promise<ReferenceCluster> {
   const small = options.members === 1;
   const away = { priority: 0 };
@@ -85,9 +91,11 @@ export async function startReferenceCluster(
       },
     ],
     routers: small ? 1 : 2,
+    // A chunk comes back to a shard only when its old copy there is gone; the server's default makes that 15 minutes.
+    setParameters: { orphanCleanupDelaySecs: options.orphanCleanupDelaySecs ?? 1 },
   });
   try {
-    const spec = declare(cluster, small, options.collections ?? REFERENCE_COLLECTIONS);
+    const spec = declare(cluster, small, options);
     const credential: Credential = {
       kind: "scram",
       username: ADMIN.username,
@@ -114,7 +122,7 @@ export async function startReferenceCluster(
 function declare(
   cluster: ShardedCluster,
   small: boolean,
-  collections: NonNullable<ClusterDeclaration["collections"]>,
+  options: Pick<ClusterDeclaration, "collections" | "users">,
 ): ClusterSpec {
   const set = (members: ShardedCluster["configServers"]) =>
     members.map(({ options, address }) => ({
@@ -137,7 +145,7 @@ function declare(
       if (!router) throw new Error(`no router was started for ${datacenter}`);
       return { name: `mongos-${datacenter}`, datacenter, host: router.address };
     }),
-    collections,
-    users: { admin: ADMIN.username, application: false },
+    collections: options.collections ?? REFERENCE_COLLECTIONS,
+    users: { admin: ADMIN.username, application: false, ...options.users },
   });
 }

@@ -10,18 +10,32 @@ import { splitNamespace } from "../metadata.ts";
 /** How many duplicates are listed. */
 const LISTED = 10;
 
-/**
- * What forbids a collection to become what is desired, all of it at once and before anything is touched: the rules of
- * the declaration (U2, U3), and duplicates of a unique shard key in the data (U4).
- *
- * @throws AlfabravoError with every problem
- */
+/** @throws AlfabravoError with everything that forbids a collection to become what is desired */
 export async function checkCollection(
   op: Operation,
   client: MongoClient,
   desired: CollectionState,
   observed: CollectionState | undefined,
 ): Promise<void> {
+  const { namespace } = desired;
+  const problems = await collectionProblems(op, client, desired, observed);
+  if (problems.length === 0) return;
+  throw new AlfabravoError(`${namespace} cannot become what is declared:\n${formatProblems(problems)}`, {
+    where: namespace,
+    next: "correct what is listed, then run again; nothing has been touched",
+  });
+}
+
+/**
+ * What forbids a collection to become what is desired, all of it at once and before anything is touched: the rules of
+ * the declaration (U2, U3), and duplicates of a unique shard key in the data (U4).
+ */
+export async function collectionProblems(
+  op: Operation,
+  client: MongoClient,
+  desired: CollectionState,
+  observed: CollectionState | undefined,
+): Promise<Problem[]> {
   const { namespace, key, unique } = desired;
   const problems: Problem[] = [];
   if (observed && observed.key.length === 0 && key.length > 0) {
@@ -35,11 +49,7 @@ export async function checkCollection(
   } else {
     problems.push(...collectionRules(desired, observed).problems);
   }
-  if (problems.length === 0) return;
-  throw new AlfabravoError(`${namespace} cannot become what is declared:\n${formatProblems(problems)}`, {
-    where: namespace,
-    next: "correct what is listed, then run again; nothing has been touched",
-  });
+  return problems;
 }
 
 /** Values of the key that several documents have. A missing field counts as null, as it does in an index (U5). */

@@ -83,6 +83,7 @@ export async function observeCluster(op: Operation, address: ClusterAddress): Pr
       defaults,
       users,
     },
-    unseen,
+    // In one order, whichever part failed first.
+    unseen: unseen.toSorted((a, b) => (a.path < b.path ? -1 : 1)),
   };
 }

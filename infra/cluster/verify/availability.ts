@@ -46,10 +46,8 @@ export async function checkAvailability(op: Operation, facts: Facts, found: Find
       for (const { name: shard, replicaSet, home } of spec.shards) {
         const here = lives.filter((fact) => fact.replicaSet === replicaSet.name && fact.member.datacenter === name);
         const electable = here.filter(({ member }) => member.priority > 0).length;
-        if (home === name && electable < 2) {
-          found.wrong(
-            `${shard} has ${count(electable, "electable member")} alive in its home ${name}: a second loss would cost it its primary`,
-          );
+        if (home === name && electable === 0) {
+          found.wrong(`${shard} has no electable member alive in its home ${name}`);
         }
         parts.push(
           home === name

@@ -22,7 +22,7 @@ export async function checkMembers(facts: Facts, found: Findings): Promise<void>
   for (const { name, home, replicaSet } of spec.shards) {
     const blind = unseen(facts, `replicaSets[${replicaSet.name}]`);
     if (blind) {
-      found.blind(`${replicaSet.name}: ${blind.message}`);
+      found.blind(`${replicaSet.name}: ${blind.message}${blind.fix ? ` (${blind.fix})` : ""}`);
       continue;
     }
     const observed = observation.snapshot.replicaSets.find((set) => set.name === replicaSet.name);
