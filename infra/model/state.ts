@@ -44,7 +44,7 @@ export interface ReplicaSetState {
   readonly settings: ReplicaSetSettings;
 }
 
-/** All in milliseconds but for the flag. */
+/** Units are in the names. A setting that is not named keeps its value. */
 export interface ReplicaSetSettings {
   readonly electionTimeoutMillis?: number | undefined;
   readonly heartbeatTimeoutSecs?: number | undefined;

@@ -254,15 +254,29 @@ class Planner {
         give();
       } else if (take) {
         take();
-      } else {
+      } else if (!this.#lend()) {
         return {
           path: "members",
-          message: "no voter can be exchanged without leaving the set without an electable member",
-          rule: "a set keeps an electable member at every step",
-          fix: "apply in two stages: first with fewer voters, then with all",
+          message: "the last electable member cannot be exchanged: all seven votes are taken, the others by arbiters",
+          rule: "a set keeps an electable member at every step, and an arbiter cannot do without its vote",
+          fix: "apply in two stages: first without one of the arbiters, then with all",
         };
       }
     }
+  }
+
+  /**
+   * All seats are taken, and the only member that is to lose its vote is the last one that can be primary. One that
+   * stays lends its vote until the new one has come in.
+   */
+  #lend(): boolean {
+    const lender = this.#members.find((member) => member.votes === 1 && !member.arbiterOnly && !isElectable(member));
+    if (!lender) return false;
+    this.#step(
+      this.#members.map((member) => (member === lender ? { ...member, votes: 0, priority: 0 } : member)),
+      `take the vote of ${lender.host} for the time of the exchange`,
+    );
+    return true;
   }
 
   /** Electable members first: they are what a set needs most; arbiters last. */

@@ -115,7 +115,16 @@ describe("numbers are one value in every type", () => {
     ],
     [
       "0",
-      [0, -0, new Double(-0), Decimal128.fromString("-0"), Decimal128.fromString("0E+3"), Long.ZERO],
+      [
+        0,
+        -0,
+        new Double(-0),
+        Decimal128.fromString("-0"),
+        Decimal128.fromString("0E+3"),
+        Decimal128.fromString("0E-3"),
+        Decimal128.fromString("-0E+400"),
+        Long.ZERO,
+      ],
       '{"$numberInt":"0"}',
     ],
     [

@@ -951,6 +951,82 @@ describe("mistakes", () => {
     ]);
   });
 
+  test("what follows from an unreadable field is not reported on top of it, nor at another item's place", () => {
+    const { problems } = checkDeclaration(
+      loose({
+        ...base,
+        shards: [5, { name: 6, home: "alfa" }, { name: "two", home: "bravo" }, { name: "one", home: "alfa" }],
+      }),
+    );
+    expect(problems.map(({ path }) => path)).toEqual(["shards[0]", "shards[1].name"]);
+  });
+
+  test("every documented field is known", () => {
+    const everything: Required<ClusterDeclaration> = {
+      name: "x",
+      datacenters: [{ name: "alfa", label: "A", witness: false }, "bravo"],
+      shardsPerDatacenter: undefined,
+      shards: [
+        {
+          name: "one",
+          home: "alfa",
+          zones: ["alfa"],
+          members: [
+            {
+              ...{
+                datacenter: "alfa",
+                name: "m",
+                host: "a:1",
+                priority: 1,
+                votes: 1,
+                hidden: false,
+                arbiterOnly: false,
+              },
+              ...{ secondaryDelaySecs: 0, tags: { disk: "ssd" } },
+            },
+          ],
+          settings: {
+            electionTimeoutMillis: 1,
+            heartbeatTimeoutSecs: 1,
+            catchUpTimeoutMillis: -1,
+            chainingAllowed: true,
+          },
+        },
+        { name: "two", home: "bravo" },
+      ],
+      configServers: { name: "cfg", home: "alfa", members: [alfa], settings: {} },
+      routersPerDatacenter: undefined,
+      routers: [{ name: "r", datacenter: "alfa", host: "a:2" }],
+      databases: { d: { primaryShard: "one" } },
+      collections: {
+        "d.a": {
+          ...{
+            key: { a: 1 },
+            unique: true,
+            ranges: [{ zone: "alfa", min: { a: 1 }, max: { a: 2 } }],
+            balancing: false,
+            chunkSizeMiB: 64,
+          },
+          indexes: [
+            {
+              ...{ key: { b: 1 }, name: "n", unique: false, sparse: false, hidden: true, expireAfterSeconds: 1 },
+              ...{ partialFilterExpression: { b: 1 }, collation: { locale: "en" } },
+            },
+          ],
+        },
+        "d.b": { key: { dc: 1 }, perDatacenter: { field: "dc", values: { alfa: "alfa" } } },
+        "d.c": { key: { a: 1 }, split: { at: [1], zones: ["alfa", "bravo"] } },
+      },
+      balancer: { enabled: true, activeWindow: { start: "00:00", stop: "23:59" }, chunkSizeMiB: 1024 },
+      defaults: { readConcern: "local", writeConcern: { w: 1, wtimeoutMillis: 5 } },
+      users: {
+        ...{ admin: "a", application: { name: "b", databases: ["d"] }, monitoring: "m" },
+        others: [{ name: "o", database: "d", roles: [{ role: "read", database: "d" }] }],
+      },
+    };
+    expect(checkDeclaration(everything).problems).toEqual([]);
+  });
+
   test("no declaration, however wrong, ends in anything but a list of problems", () => {
     const junk = fc.oneof(
       fc.jsonValue(),

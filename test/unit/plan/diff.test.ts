@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { withHosts } from "../../../infra/model/host.ts";
 import { keyParts } from "../../../infra/model/key.ts";
 import type { Snapshot } from "../../../infra/model/state.ts";
-import { canonicalSnapshot } from "../../../infra/plan/canonical.ts";
+import { canonicalIndex, canonicalSnapshot, indexIdentity } from "../../../infra/plan/canonical.ts";
 import type { Change } from "../../../infra/plan/change.ts";
 import { desiredSnapshot } from "../../../infra/plan/desired.ts";
 import { diff } from "../../../infra/plan/diff.ts";
@@ -40,6 +40,7 @@ describe("properties", () => {
           users: state.users.map((user) => ({ ...user, roles: [...user.roles, ...user.roles] })),
         };
         expect(real(diff(state, reversed))).toEqual([]);
+        expect(canonicalSnapshot(reversed)).toEqual(canonicalSnapshot(state));
       }),
     );
   });
@@ -280,6 +281,14 @@ describe("what the server treats as the same is no difference", () => {
         ),
       ),
     ).toEqual([]);
+  });
+
+  test("the text fields of an index, which the server keeps in no order", () => {
+    const index = { name: "t", unique: false, sparse: false, hidden: false };
+    const [one, other] = [keyParts({ a: "text", b: "text", c: 1 }), keyParts({ b: "text", a: "text", c: 1 })];
+    expect(canonicalIndex({ ...index, key: one })).toEqual(canonicalIndex({ ...index, key: other }));
+    expect(indexIdentity({ key: one })).toBe(indexIdentity({ key: other }));
+    expect(indexIdentity({ key: keyParts({ a: 1, b: 1 }) })).not.toBe(indexIdentity({ key: keyParts({ b: 1, a: 1 }) }));
   });
 
   test("a locale's own defaults, which the server fills in", () => {

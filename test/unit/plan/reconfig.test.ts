@@ -187,6 +187,28 @@ describe("named cases", () => {
     expect(steps.at(-1)?.members.map((one) => one.host)).toEqual(fresh.map((one) => one.host));
   });
 
+  const rest = (fields: Partial<MemberState>) => ["b", "c", "d", "e", "f", "g"].map((name) => member(name, fields));
+
+  test("the last electable of seven voters is exchanged while another lends its vote", () => {
+    const stay = rest({ priority: 0 });
+    const { steps } = plan(config(member("a"), ...stay), setOf(member("h"), ...stay));
+    expect(steps.map((step) => step.why)).toEqual([
+      "add h:27017 without a vote, to copy the data first",
+      "take the vote of b:27017 for the time of the exchange",
+      "give h:27017 its vote",
+      "remove a:27017",
+      "give b:27017 its vote",
+    ]);
+    for (const step of steps) expect(step.members.some(isElectable), step.why).toBe(true);
+  });
+
+  test("but not among arbiters, which cannot lend theirs", () => {
+    const stay = rest({ priority: 0, arbiterOnly: true });
+    const { steps, problems } = plan(config(member("a"), ...stay), setOf(member("h"), ...stay));
+    expect(steps).toEqual([]);
+    expect(problems).toMatchObject([{ fix: expect.stringContaining("two stages") }]);
+  });
+
   test("the member that is down loses its vote first", () => {
     const { steps } = plan(config(member("a"), member("b"), member("c")), setOf(member("a")), { down: ["c:27017"] });
     expect(steps[0]?.why).toBe("remove c:27017");

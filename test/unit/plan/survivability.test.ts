@@ -112,6 +112,12 @@ describe("electing and acknowledging are two majorities", () => {
     ]);
   });
 
+  test("1 + two arbiters: the one with data is all that can acknowledge, and is enough", () => {
+    const rows = survivability(defineCluster(cluster("a", "b:arbiter", "w:arbiter")));
+    expect(sets(row(rows, "b lost")).one).toEqual([true, true]);
+    expect(sets(row(rows, "a lost")).one).toEqual([false, false]);
+  });
+
   test("2 + 2 + 1 with data: survives any one", () => {
     const rows = survivability(defineCluster(cluster("a", "a", "b:up", "b:up", "w:0")));
     for (const name of ["a", "b", "w"]) expect(sets(row(rows, `${name} lost`)).one).toEqual([true, true]);
