@@ -20,6 +20,7 @@ export interface LiveResource<Inputs extends object, Extra extends object> {
   /** Outputs beyond the inputs. */
   readonly extra?: Fields;
   rules?: Resource<Inputs, Inputs & Extra & Reachable>["rules"];
+  preflight?: Resource<Inputs, Inputs & Extra & Reachable>["preflight"];
   /** The planner's comparison. */
   changes(desired: Inputs, observed: Inputs & Extra): readonly Change[];
   /** Fields outside the planner's view that are compared as a whole. */
@@ -49,6 +50,7 @@ export function live<Inputs extends object, Extra extends object>(
     inputs,
     outputs: { ...inputs, ...resource.extra, reachable: reachableField },
     ...(resource.rules ? { rules: resource.rules } : {}),
+    ...(resource.preflight ? { preflight: resource.preflight } : {}),
 
     diff(state, news): readonly FieldDiff[] {
       return [

@@ -33,6 +33,12 @@ export interface Resource<Inputs extends object, State extends object> {
   /** Rules beyond the form of each field. Fields that are not known yet are absent. */
   rules?(inputs: Partial<Inputs>): readonly Problem[];
 
+  /**
+   * What stands in the way in the cluster as it is: asked in previews too, before anything is touched, whenever the
+   * declaration is new and all of it is known. A cluster that cannot be reached has nothing to say here.
+   */
+  preflight?(op: Operation, inputs: Inputs): Promise<readonly Problem[]>;
+
   /** What would have to change, by the planner's own comparison. Fields that are not known yet have their old value. */
   diff(state: State, inputs: Inputs): readonly FieldDiff[] | Promise<readonly FieldDiff[]>;
 

@@ -4,6 +4,7 @@
  * Served here rather than through the SDK's provider server because that one has no way to say which fields differ, to
  * preview a create, to keep secrets secret by field, or to stop.
  */
+import { isDeepStrictEqual } from "node:util";
 import * as grpc from "@grpc/grpc-js";
 import { Connections } from "../cluster/connections.ts";
 import type { Operation } from "../cluster/context.ts";
@@ -131,17 +132,34 @@ export class ProviderServer {
     this.#log = new EngineLog(address);
   }
 
-  #check(request: provider.CheckRequest): provider.CheckResponse {
+  async #check(request: provider.CheckRequest): Promise<provider.CheckResponse> {
     const resource = this.#resource(request.getUrn());
     const news = decodeProperties(request.getNews());
     const inputs = withDefaults(resource.inputs, news.value);
-    const form = formProblems(resource.inputs, inputs);
-    // A rule reads fields whose form is right.
-    const problems = form.length > 0 ? form : [...form, ...(resource.rules?.(knownFields(inputs)) ?? [])];
+    // A rule reads fields whose form is right, and a live cluster is asked about what no rule forbids.
+    let problems: readonly Problem[] = formProblems(resource.inputs, inputs);
+    if (problems.length === 0) problems = resource.rules?.(knownFields(inputs)) ?? [];
+    const changed = !isDeepStrictEqual(inputs, { ...decodeProperties(request.getOlds()).value });
+    if (problems.length === 0 && changed && unknownPaths(inputs).length === 0) {
+      problems = await this.#preflight(request.getUrn(), inputs);
+    }
     const secrets = outermost([...news.secrets, ...secretPaths(resource.inputs)]);
     return new providerMessages.CheckResponse()
       .setInputs(encodeProperties({ value: inputs, secrets }))
       .setFailuresList(problems.map((problem) => checkFailure(resource.inputs, problem)));
+  }
+
+  #preflight(urn: string, inputs: Record<string, unknown>): Promise<readonly Problem[]> {
+    return this.#run(urn, 0, async (op, { preflight }) => {
+      if (!preflight) return [];
+      try {
+        return await preflight(op, inputs);
+      } catch (error) {
+        op.signal.throwIfAborted();
+        op.progress(`could not be checked against the cluster: ${errorText(error).split("\n")[0]}`);
+        return [];
+      }
+    });
   }
 
   async #diff(request: provider.DiffRequest): Promise<provider.DiffResponse> {

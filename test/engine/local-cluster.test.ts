@@ -226,6 +226,17 @@ test("a changed declaration changes what it names: an index goes, another comes,
   expect(names).not.toContain("topic_1");
 });
 
+test("U3: a collection whose own unique index stands in the way is told in the preview, with the index named", async () => {
+  await byHand({ create: "orders" }, "chat");
+  await byHand({ createIndexes: "orders", indexes: [{ key: { no: 1 }, name: "their_no", unique: true }] }, "chat");
+  const declared = '"chat.orders": sharded({ customer: 1 }),';
+  await project.program(PROGRAM.replace("collections: {", `collections: { ${declared}`));
+  const { code, stdout } = await project.pulumi(["preview"]);
+  expect(code).not.toBe(0);
+  expect(stdout).toMatch(/chat\.orders.*their_no/);
+  await project.program(PROGRAM);
+});
+
 test("processes that were all killed come back with the next update, on their ports and data", async () => {
   const names = processNames(outputs.filled);
   const states = await Promise.all(names.map((name) => observeServer({ ...project, name })));

@@ -1,9 +1,10 @@
 import { applyCollection } from "../../cluster/apply/collection.ts";
+import { collectionProblems } from "../../cluster/apply/preflight.ts";
 import { observeCollections } from "../../cluster/observe/collections.ts";
 import { warmMembers } from "../../cluster/warm.ts";
 import type { Connection } from "../../model/connection.ts";
 import type { CollectionState, IndexState } from "../../model/state.ts";
-import { indexIdentity } from "../../plan/canonical.ts";
+import { canonicalCollection, indexIdentity } from "../../plan/canonical.ts";
 import { diffCollection } from "../../plan/diff.ts";
 import { batched } from "../batch.ts";
 import { connectionField } from "../connection-fields.ts";
@@ -97,6 +98,12 @@ export const shardedCollection = live<ShardedCollectionInputs, object>({
       change.action === "seen" && change.path.startsWith("indexes") ? { ...change, action: "delete" } : change,
     ),
   plain: ["connection"],
+
+  async preflight(op, { connection, waitForBalance: _, ...desired }) {
+    const client = await op.connections.router(connection);
+    return collectionProblems(op, client, canonicalCollection(desired), await look(op, connection, desired.namespace));
+  },
+
   identify: ({ namespace }) => namespace,
 
   async apply(op, news, previous) {
