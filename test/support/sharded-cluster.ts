@@ -313,6 +313,7 @@ export async function startShardedCluster(options: ShardedClusterOptions = {}): 
       routers.map(async (router) => {
         const client = await cluster.connect(router.uri);
         await until(`${router.process.name} to know ${wanted} shards`, READY_MS, async () => {
+          await client.db("admin").command({ flushRouterConfig: 1 });
           const { shards: known } = await client.db("admin").command({ listShards: 1 });
           return known.length === wanted ? true : undefined;
         });

@@ -240,6 +240,8 @@ async function listDatabases(ctx: CommandContext): Promise<Fields> {
   if (!authorizedOnly && !mayListAll) throw granted.refusal(ctx);
 
   const command = ctx.command().without("authorizedDatabases", "nameOnly");
+  // A shard that another router added a moment ago has databases, too.
+  ctx.router.catalog.invalidateShards();
   const replies = [
     { shard: "config", reply: await ctx.router.config.run(ctx, "admin", command, { idempotent: true }) },
     ...(await ctx.router.onAllShards(ctx, "admin", command, { idempotent: true })),

@@ -26,6 +26,7 @@ async function listShards(ctx: CommandContext): Promise<Fields> {
 }
 
 async function getShardMap(ctx: CommandContext): Promise<Fields> {
+  ctx.router.catalog.invalidateShards();
   const map: Record<string, string> = { config: ctx.router.config.connectionString() };
   for (const shard of await ctx.router.catalog.shards(ctx)) map[shard.id] = shard.host;
   const hosts: Record<string, string> = {};
