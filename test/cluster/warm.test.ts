@@ -50,11 +50,6 @@ describe("M11: reads when the primary's datacenter is gone", () => {
     );
   });
 
-  it("a collection that does not exist is named", async () => {
-    await using op = new TestOperation();
-    await expect(warmMembers(op, reference.connection, ["chat.absent"])).rejects.toThrow(/chat\.absent/);
-  });
-
   it("a warmed member answers completely, a cold one hangs", async () => {
     const { cluster, connections } = reference;
     const client = await cluster.connect(cluster.uris[1], { readPreference: "nearest" });

@@ -28,6 +28,12 @@ export interface Hooks {
 const graceMs = 40;
 const attempts = 4;
 
+/**
+ * What a mongos says when nobody says anything. Left out, a secondary would take "available": it would not check the
+ * routing version, and answer with what a migration has left behind.
+ */
+const implicitReadConcern = { level: "local", provenance: "implicitDefault" };
+
 export class ReplicaSetGroup implements ServerGroup {
   readonly id: string;
   readonly monitor: ReplicaSetMonitor;
@@ -74,7 +80,9 @@ export class ReplicaSetGroup implements ServerGroup {
     if (!inTransaction) {
       const readConcern =
         options.readConcern ??
-        (options.withReadConcern === true ? (ctx.readConcern ?? this.#hooks.defaultReadConcern()) : undefined);
+        (options.withReadConcern === true
+          ? (ctx.readConcern ?? this.#hooks.defaultReadConcern() ?? implicitReadConcern)
+          : undefined);
       if (readConcern !== undefined && !present("readConcern")) out.append("readConcern", readConcern);
       if (options.withWriteConcern === true && !present("writeConcern")) {
         const writeConcern = ctx.writeConcern ?? this.#hooks.defaultWriteConcern();
