@@ -12,15 +12,37 @@ function int32(n: number): Buffer {
   return bytes;
 }
 
-/** A number as the 64-bit integer that is hashed: cut towards zero, and to the range of a long; NaN is 0. */
+/** A decimal's text as a whole number, halves to the even neighbour; undefined for NaN and Infinity. */
+function roundDecimal(text: string): bigint | undefined {
+  const match = /^(-?)(\d+)(?:\.(\d*))?(?:E([+-]?\d+))?$/.exec(text);
+  if (match === null) return undefined;
+  const [, minus = "", whole = "0", fraction = "", power = "0"] = match;
+  const digits = BigInt(whole + fraction);
+  const exponent = Number(power) - fraction.length;
+  const signed = (n: bigint): bigint => (minus === "-" ? -n : n);
+  if (digits === 0n) return 0n;
+  // Far outside the range of a long (whose 19 digits end it) the exact value does not matter.
+  if (exponent > 20) return signed(2n ** 70n);
+  if (exponent >= 0) return signed(digits * 10n ** BigInt(exponent));
+  if (exponent < -60) return 0n;
+  const unit = 10n ** BigInt(-exponent);
+  const quotient = digits / unit;
+  const twice = (digits % unit) * 2n;
+  const up = twice > unit || (twice === unit && quotient % 2n === 1n);
+  return signed(up ? quotient + 1n : quotient);
+}
+
+/**
+ * A number as the 64-bit integer that is hashed: doubles are cut towards zero, decimals rounded, both kept in the range of
+ * a long; NaN is 0.
+ */
 function asLong(value: Value): bigint {
   if (value.type === bsonType.int || value.type === bsonType.long) return value.bigint();
-  let n = value.number();
   if (value.type === bsonType.decimal) {
-    const text = String(value.js());
-    if (/^-?\d+(\.\d*)?$/.test(text)) return clampLong(BigInt(text.split(".")[0] ?? "0"));
-    n = Number(text);
+    const rounded = roundDecimal(String(value.js()));
+    if (rounded !== undefined) return clampLong(rounded);
   }
+  const n = value.number();
   if (Number.isNaN(n)) return 0n;
   if (n >= 2 ** 63) return 2n ** 63n - 1n;
   if (n < -(2 ** 63)) return -(2n ** 63n);

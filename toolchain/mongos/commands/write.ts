@@ -513,12 +513,13 @@ export function mergeConcernErrors(errors: readonly { shard: string; error: Doc 
       };
 }
 
-function splitBySize(statements: readonly Statement[]): Statement[][] {
-  const out: Statement[][] = [];
+/** Cuts statements, in their order, into groups that fit into one command each. */
+export function splitBySize<T extends { readonly doc: Doc }>(statements: readonly T[], limit = maxBatchBytes): T[][] {
+  const out: T[][] = [];
   let bytes = Number.POSITIVE_INFINITY;
   for (const statement of statements) {
     const size = statement.doc.bytes.length + 16;
-    if (bytes + size > maxBatchBytes) {
+    if (bytes + size > limit) {
       out.push([]);
       bytes = 0;
     }

@@ -19,12 +19,10 @@ const parsed = new WeakMap<Doc, ShardKey>();
 export function parseShardKey(pattern: Doc): ShardKey {
   let key = parsed.get(pattern);
   if (key === undefined) {
-    const fields = pattern
-      .elements()
-      .map((element) => ({
-        path: element.name,
-        hashed: element.type === bsonType.string && element.text() === "hashed",
-      }));
+    const fields = pattern.elements().map((element) => ({
+      path: element.name,
+      hashed: element.type === bsonType.string && element.text() === "hashed",
+    }));
     key = { fields, pattern, hashed: fields.some((field) => field.hashed) };
     parsed.set(pattern, key);
   }
