@@ -148,9 +148,17 @@ async function removeLeftovers(target: string): Promise<void> {
   }
 }
 
+let drafts = 0;
+
+/** A name beside a file that no other process and no other write of this one uses. */
+function draftOf(file: string): string {
+  drafts += 1;
+  return `${file}.${process.pid}.${drafts}`;
+}
+
 /** Replaces a small file in one step. @throws CacheError when that is not possible */
 export async function writeAtomically(cache: string, file: string, content: string, mode = 0o644): Promise<void> {
-  const draft = `${file}.${process.pid}`;
+  const draft = draftOf(file);
   try {
     ensureFolder(cache, path.dirname(file));
     await writeFile(draft, content, { mode });
@@ -169,7 +177,7 @@ export async function ensureFile(cache: string, file: string, content: string, m
 /** Makes a symbolic link unless it is there already. @throws CacheError when that is not possible */
 export async function ensureLink(cache: string, link: string, target: string): Promise<void> {
   if ((await readlink(link).catch(() => undefined)) === target) return;
-  const draft = `${link}.${process.pid}`;
+  const draft = draftOf(link);
   try {
     ensureFolder(cache, path.dirname(link));
     await rm(draft, { force: true });

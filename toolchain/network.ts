@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { createReadStream, createWriteStream, readFileSync } from "node:fs";
+import { createReadStream, createWriteStream, existsSync, readdirSync, readFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import path from "node:path";
 import { Readable } from "node:stream";
@@ -24,47 +24,52 @@ interface Closed {
   readonly why: string;
 }
 
-/** Which hosts could not be reached lately; kept in the cache so that only the first command waits for them. */
+/**
+ * Which hosts could not be reached lately; kept in the cache so that only the first command waits for them. One file for
+ * each host: several are asked at once, by several commands.
+ */
 export class NetworkMemory {
   readonly #cache: string;
-  readonly #file: string;
+  readonly #folder: string;
   readonly #now: () => number;
 
   constructor(cache: string, now: () => number = Date.now) {
     this.#cache = cache;
-    this.#file = path.join(cache, "network.json");
+    this.#folder = path.join(cache, "closed-hosts");
     this.#now = now;
   }
 
-  #read(): Record<string, Closed> {
-    try {
-      const content: unknown = JSON.parse(readFileSync(this.#file, "utf8"));
-      return typeof content === "object" && content !== null ? (content as Record<string, Closed>) : {};
-    } catch {
-      return {};
-    }
+  #file(host: string): string {
+    return path.join(this.#folder, encodeURIComponent(host));
   }
 
   /** Why a host is not asked, or undefined when it is worth asking. */
   closed(host: string): string | undefined {
     if (process.env.ALFABRAVO_RETRY_NETWORK) return undefined;
-    const entry = this.#read()[host];
-    if (!entry || !(this.#now() - Date.parse(entry.at) < REMEMBER_MS)) return undefined;
+    let entry: Closed;
+    try {
+      entry = JSON.parse(readFileSync(this.#file(host), "utf8")) as Closed;
+    } catch {
+      return undefined;
+    }
+    if (!(this.#now() - Date.parse(entry.at) < REMEMBER_MS)) return undefined;
     return `could not be reached at ${entry.at} (${entry.why}); \`npx alfabravo doctor --retry-network\` forgets that`;
   }
 
   async remember(host: string, why: string): Promise<void> {
-    const entries = { ...this.#read(), [host]: { at: new Date(this.#now()).toISOString(), why } };
-    await writeAtomically(this.#cache, this.#file, `${JSON.stringify(entries, null, 2)}\n`);
+    const entry: Closed = { at: new Date(this.#now()).toISOString(), why };
+    await writeAtomically(this.#cache, this.#file(host), `${JSON.stringify(entry)}\n`);
   }
 
   async forget(): Promise<void> {
-    await rm(this.#file, { force: true });
+    await rm(this.#folder, { recursive: true, force: true });
   }
 
   /** The hosts that are not asked at the moment, each with its reason. */
   list(): { host: string; why: string }[] {
-    return Object.keys(this.#read()).flatMap((host) => {
+    const files = existsSync(this.#folder) ? readdirSync(this.#folder) : [];
+    return files.flatMap((file) => {
+      const host = decodeURIComponent(file);
       const why = this.closed(host);
       return why ? [{ host, why }] : [];
     });

@@ -21,17 +21,35 @@ export interface Ended {
 }
 
 const running = new Set<ChildProcess>();
-let guarded = false;
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+
+function endAll(): void {
+  for (const child of running) child.kill("SIGTERM");
+}
+
+/** An interrupted command must not leave a compiler behind; apart from that the signal does what it always does. */
+function interrupted(signal: NodeJS.Signals): void {
+  endAll();
+  for (const name of SIGNALS) process.off(name, interrupted);
+  if (process.listenerCount(signal) === 0) process.kill(process.pid, signal);
+}
+
+function guard(child: ChildProcess): void {
+  if (running.size === 0) {
+    process.on("exit", endAll);
+    for (const name of SIGNALS) process.on(name, interrupted);
+  }
+  running.add(child);
+  child.once("close", () => {
+    running.delete(child);
+    if (running.size > 0) return;
+    process.off("exit", endAll);
+    for (const name of SIGNALS) process.off(name, interrupted);
+  });
+}
 
 /** Runs a program to its end without a shell. @throws the system's error when it cannot be started (ENOENT, EACCES) */
 export function run(command: string, args: readonly string[], options: RunOptions = {}): Promise<Ended> {
-  if (!guarded) {
-    guarded = true;
-    // An interrupted command must not leave a compiler behind.
-    process.on("exit", () => {
-      for (const child of running) child.kill("SIGTERM");
-    });
-  }
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, {
       cwd: options.cwd,
@@ -40,7 +58,7 @@ export function run(command: string, args: readonly string[], options: RunOption
       timeout: options.timeoutMs,
       killSignal: "SIGKILL",
     });
-    running.add(child);
+    guard(child);
     let stdout = "";
     let stderr = "";
     child.stdout.setEncoding("utf8").on("data", (text: string) => {
@@ -50,12 +68,8 @@ export function run(command: string, args: readonly string[], options: RunOption
       stderr += `${line}\n`;
       options.onErrorLine?.(line);
     });
-    child.on("error", (error) => {
-      running.delete(child);
-      reject(error);
-    });
+    child.on("error", reject);
     child.on("close", (code, signal) => {
-      running.delete(child);
       resolve({ code: code ?? -1, signal: signal ?? undefined, stdout, stderr });
     });
   });

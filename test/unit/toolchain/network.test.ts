@@ -85,8 +85,16 @@ test("the memory ends after a day, and a damaged one counts as none", async () =
   expect(memory.list().map(({ host }) => host)).toEqual(["example.test"]);
   now += 1;
   expect(memory.closed("example.test")).toBeUndefined();
-  await writeFile(path.join(folder, "network.json"), "{ half");
+  await memory.remember("example.test", "again");
+  await writeFile(path.join(folder, "closed-hosts", "example.test"), "{ half");
   expect(memory.closed("example.test")).toBeUndefined();
+});
+
+test("hosts that close at once are all remembered", async () => {
+  const hosts = Array.from({ length: 20 }, (_, index) => `host-${index}.test:8443`);
+  const memory = new NetworkMemory(folder);
+  await Promise.all([...hosts, ...hosts].map((host) => memory.remember(host, "closed")));
+  expect(new Set(memory.list().map(({ host }) => host))).toEqual(new Set(hosts));
 });
 
 test("an answer that is an error is not a closed network", async () => {
