@@ -189,6 +189,10 @@ const sourceStages: Readonly<Record<string, (asked: Asked, stage: Value) => read
   $listSessions: (_, stage) =>
     stage.isObject() && stage.doc().bool("allUsers") === true ? [onCluster("listSessions")] : [],
   $documents: () => [],
+  $listCatalog: (asked) => {
+    const actions = ["listCollections", "listIndexes"];
+    return [asked.target === "" ? onAnyDatabase(...actions) : onCollection(asked.db, asked.target, ...actions)];
+  },
   $shardedDataDistribution: () => [onCluster("shardedDataDistribution")],
 };
 

@@ -14,7 +14,7 @@ import {
   stageOf,
 } from "../aggregation/pipeline.ts";
 import { TemporaryCollection } from "../aggregation/temporary.ts";
-import { requirementOf } from "../auth/requirements.ts";
+import { requirementOf, requirementOf } from "../auth/requirements.ts";
 import { type Doc, encode, type Fields, type Value } from "../bson/document.ts";
 import type { DatabaseEntry } from "../catalog/entries.ts";
 import { type CommandContext, CommandContext as Context, OperationContext, type Reply, typeName } from "../context.ts";
@@ -527,6 +527,22 @@ async function writeOutput(ctx: CommandContext, output: Output, cursor: RouterCu
   }
 }
 
+const perDocument: ReadonlySet<string> = new Set([
+  "$match",
+  "$project",
+  "$addFields",
+  "$set",
+  "$unset",
+  "$replaceRoot",
+  "$unwind",
+]);
+
+/** Leading stages that look at one document at a time can run on each shard. */
+function perDocumentStages(pipeline: readonly Doc[]): { pushed: readonly Doc[]; rest: readonly Doc[] } {
+  const end = pipeline.findIndex((stage) => !perDocument.has(stageOf(stage).name));
+  return end < 0 ? { pushed: pipeline, rest: [] } : { pushed: pipeline.slice(0, end), rest: pipeline.slice(end) };
+}
+
 /** `aggregate: 1`: pipelines that start from something else than a collection. */
 async function aggregateDatabase(ctx: CommandContext, run: PipelineRun): Promise<Doc> {
   const router = routerOf(ctx);
@@ -570,6 +586,28 @@ async function aggregateDatabase(ctx: CommandContext, run: PipelineRun): Promise
     const database = { name: ctx.db, primary: await anyShard(ctx), version: undefined };
     return mergeOn(ctx, run, rest, merged, {
       database,
+      foreign: { local: new Set(), distant: new Set() },
+      output: undefined,
+      outputRouting: false,
+      outputDatabase: undefined,
+    });
+  }
+  if (source === "$listCatalog") {
+    // Each shard names itself in what it lists.
+    const shards = (await router.catalog.shards(ctx)).map((shard) => shard.id);
+    const { pushed, rest } = perDocumentStages(run.pipeline.slice(1));
+    const command = { aggregate: 1, pipeline: [first as Doc, ...pushed], cursor: {}, ...commonFields(run, false) };
+    const cursors = await Promise.all(
+      shards.map(async (id) => {
+        const shard = await router.shard(ctx, id);
+        const reply = await shard.run(ctx, "admin", command, { idempotent: true, withHost: true });
+        return new RemoteCursor(ctx, shard, "admin", reply);
+      }),
+    );
+    const merged = new MergedCursor(cursors);
+    if (rest.length === 0) return firstBatch(ctx, run.replyNs, merged, run.batchSize);
+    return mergeOn(ctx, run, rest, merged, {
+      database: { name: ctx.db, primary: await anyShard(ctx), version: undefined },
       foreign: { local: new Set(), distant: new Set() },
       output: undefined,
       outputRouting: false,

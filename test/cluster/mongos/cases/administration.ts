@@ -1,5 +1,5 @@
 // More of the administration: each command's success and its refusals, as documented for a mongos of 6.0 and later.
-import { MaxKey, MinKey } from "mongodb";
+import { type Document, MaxKey, MinKey } from "mongodb";
 import { admin, type CaseContext, db, fields, ok, type RouterCase, refused, routerCase, value } from "./case.ts";
 import { chunksOf } from "./sharding.ts";
 
@@ -370,6 +370,31 @@ export const administrationCases: readonly RouterCase[] = [
             .command({ listDatabases: 1, filter: { name: c.db.databaseName } })
             .then((r) => r.databases.map((d: { name: string; shards: object }) => Object.keys(d.shards))),
         [[shards[0]]],
+      ),
+      value(
+        "$listCatalog over all shards",
+        (c) =>
+          c.admin
+            .aggregate([
+              { $listCatalog: {} },
+              { $match: { db: c.db.databaseName } },
+              { $project: { _id: 0, name: 1, shard: 1, indexes: { $size: "$md.indexes" } } },
+              { $sort: { name: 1, shard: 1 } },
+            ])
+            .toArray(),
+        [
+          { name: "b", shard: shards[0], indexes: 1 },
+          { name: "t", shard: shards[0], indexes: 2 },
+        ],
+      ),
+      value(
+        "$shardedDataDistribution",
+        (c) =>
+          c.admin
+            .aggregate([{ $shardedDataDistribution: {} }, { $match: { ns: c.ns("t") } }])
+            .toArray()
+            .then((x) => x.map((y) => [y.ns, y.shards.map((s: Document) => s.numOwnedDocuments)])),
+        [["c_collections__more_of_it.t", [2]]],
       ),
       db({ listDatabases: 1 }, refused(13, "Unauthorized")),
       value(
