@@ -28,7 +28,10 @@ export interface WarmResult {
 }
 
 export interface WarmOptions {
-  /** Members' tag sets, to reach members that are not near; without them only the server's own choice is used. */
+  /**
+   * Members' tag sets: a router prefers members that are near, so those in other datacenters are reached by their tags.
+   * Default: `datacenter` with the name of each zone, as declarations of this project have it.
+   */
   readonly tagSets?: readonly TagSet[] | undefined;
 }
 
@@ -53,8 +56,10 @@ export async function warmMembers(
     const client = await op.connections.router(connection);
     const shards = await observeShardHosts(op, connection);
     const members = new Map(shards.map(({ state, hosts }) => [state.name, hosts]));
+    const zones = new Set(shards.flatMap(({ state }) => state.zones));
+    const tagSets = options.tagSets ?? [...zones].map((datacenter) => ({ datacenter }));
     const results = await mapConcurrently(namespaces, AT_A_TIME, (namespace) =>
-      warmOne(op, client, namespace, members, options.tagSets ?? []),
+      warmOne(op, client, namespace, members, tagSets),
     );
     return results.flat();
   });
