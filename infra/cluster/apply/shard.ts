@@ -147,9 +147,11 @@ export async function removeShard(
         op.progress(`${name}: removed`);
         return { done: true, value: undefined };
       }
+      // The first answer says only that draining has begun.
+      if (answer.remaining === undefined) return { done: false, seen: "draining has begun" };
       const remaining: Remaining = {
-        chunks: Number(answer.remaining?.chunks ?? 0),
-        jumboChunks: Number(answer.remaining?.jumboChunks ?? 0),
+        chunks: Number(answer.remaining.chunks ?? 0),
+        jumboChunks: Number(answer.remaining.jumboChunks ?? 0),
         databases: ((answer.dbsToMove as string[] | undefined) ?? []).filter((db) => db !== "config"),
       };
       const text = describeRemaining(remaining);

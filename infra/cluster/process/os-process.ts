@@ -80,10 +80,15 @@ async function startedOnLinux(pid: number): Promise<string | undefined> {
   // The second field is the command in parentheses, which may hold blanks and parentheses itself.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   const [state] = fields;
-  if (state === "Z" || state === "X") return undefined;
+  // A killed process with several threads is a corpse by its first one while the others still hold ports and locks.
+  if (state === "X" || (state === "Z" && (await threads(pid)) <= 1)) return undefined;
   const ticksSinceBoot = fields[19];
   const boot = (await readFile("/proc/sys/kernel/random/boot_id", "utf8").catch(() => "")).trim();
   return `${boot}/${ticksSinceBoot}`;
+}
+
+async function threads(pid: number): Promise<number> {
+  return (await readdir(`/proc/${pid}/task`).catch(() => [])).length;
 }
 
 async function ps(pid: number, column: "lstart" | "command"): Promise<string | undefined> {

@@ -85,9 +85,14 @@ const PORT_ATTEMPTS = 3;
 export async function ensureServer(spec: ServerSpec, options: RunOptions): Promise<ServerState> {
   const folder = processFolder(spec.dataDir, spec.name);
   let marker = await claimFolder(folder.path, spec);
+  await untilNotDying(marker.process);
   const running = await findRunning(folder, marker);
   if (running) {
-    if (await runsAs(running, spec, folder, marker)) return adopt(spec, folder, marker, running, options);
+    if (await runsAs(running, spec, folder, marker)) {
+      const adopted = await adopt(spec, folder, marker, running, options);
+      // It was told to end before we came, as by an update that was interrupted.
+      return adopted ?? start(spec, folder, { ...marker, process: undefined }, options);
+    }
     return exclusive(spec.cluster, async () => {
       options.progress("restarting with changed settings");
       await endProcess(running, spec.name, STOP_MILLIS);
@@ -203,23 +208,33 @@ function serverArguments(spec: ServerSpec, folder: ProcessFolder, port: number):
   ];
 }
 
+/** Takes over a server that runs. Undefined when it ends instead of coming up. */
 async function adopt(
   spec: ServerSpec,
   folder: ProcessFolder,
   marker: Marker,
   running: ProcessIdentity,
   options: RunOptions,
-): Promise<ServerState> {
+): Promise<ServerState | undefined> {
   const port = marker.port ?? spec.port;
   await writeMarker(folder.path, { ...marker, process: running });
-  return ready(
-    spec,
-    folder,
-    port,
-    options,
-    async () => ((await isAlive(running)) ? undefined : "it has ended"),
-    running,
-  );
+  const death = async () => ((await isAlive(running)) ? undefined : "it has ended");
+  try {
+    return await ready(spec, folder, port, options, death, running);
+  } catch (error) {
+    options.signal.throwIfAborted();
+    if (await isAlive(running)) throw error;
+    return undefined;
+  }
+}
+
+/** A process that was killed has no command line any more and still holds its locks for a moment. */
+async function untilNotDying(identity: ProcessIdentity | undefined): Promise<void> {
+  if (!identity) return;
+  const end = performance.now() + DYING_MILLIS;
+  while (performance.now() < end && (await isAlive(identity)) && !(await commandLine(identity.pid))) {
+    await delay(POLL_MILLIS);
+  }
 }
 
 async function start(
