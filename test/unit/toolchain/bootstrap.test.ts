@@ -3,12 +3,17 @@ import { appendFileSync } from "node:fs";
 import { chmod, copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+
+// Processes are started here, and a busy machine takes its time with them.
+vi.setConfig({ testTimeout: 30_000 });
 
 const TOOLCHAIN = path.resolve(import.meta.dirname, "../../../toolchain");
 const LOCKFILE = { packages: { "": {}, "node_modules/tool": { version: "1.0.0", integrity: "sha512-x" } } };
 
 let root: string;
+/** The process groups of the commands of a test: one that fails must not leave its commands behind. */
+const groups: number[] = [];
 
 /** A checkout with the bootstrap and a command line of its own; npm is a script that installs Node.js and notes each call. */
 beforeEach(async () => {
@@ -25,6 +30,13 @@ ln -sf '${process.execPath}' node_modules/node/bin/node`);
 });
 
 afterEach(async () => {
+  for (const group of groups.splice(0)) {
+    try {
+      process.kill(-group, "SIGKILL");
+    } catch {
+      // All of it has ended, as it should have.
+    }
+  }
   await rm(root, { recursive: true, force: true });
 });
 
@@ -44,7 +56,9 @@ function start(...args: string[]) {
   const child = spawn(process.execPath, [path.join(root, "toolchain/bootstrap.mjs"), ...args], {
     env: { ...process.env, PATH: `${path.join(root, "bin")}:${process.env.PATH}` },
     stdio: ["ignore", "pipe", "pipe"],
+    detached: true,
   });
+  if (child.pid) groups.push(child.pid);
   let output = "";
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding("utf8").on("data", (text: string) => {

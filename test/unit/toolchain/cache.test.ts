@@ -3,9 +3,12 @@ import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { homedir, tmpdir } from "node:os";
 import path from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { CacheError, cacheRoot, ensureFolder, install } from "../../../toolchain/cache.ts";
 import { acquireLock, lockHolder } from "../../../toolchain/lock.mjs";
+
+// Processes are started here, and a busy machine takes its time with them.
+vi.setConfig({ testTimeout: 30_000 });
 
 let folder: string;
 

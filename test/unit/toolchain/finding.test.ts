@@ -1,7 +1,7 @@
 import { chmod, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { firstOf } from "../../../toolchain/attempts.ts";
 import { CacheError } from "../../../toolchain/cache.ts";
 import { ToolchainError } from "../../../toolchain/errors.ts";
@@ -10,6 +10,9 @@ import { namedMongodb, probe } from "../../../toolchain/mongodb.ts";
 import { NetworkMemory } from "../../../toolchain/network.ts";
 import { createProgress } from "../../../toolchain/progress.ts";
 import { findPulumi, pulumiOnPath } from "../../../toolchain/pulumi.ts";
+
+// Processes are started here, and a busy machine takes its time with them.
+vi.setConfig({ testTimeout: 30_000 });
 
 let folder: string;
 

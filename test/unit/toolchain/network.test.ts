@@ -5,8 +5,11 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { download, fetchText, NetworkMemory, UnreachableError } from "../../../toolchain/network.ts";
+
+// Processes are started here, and a busy machine takes its time with them.
+vi.setConfig({ testTimeout: 30_000 });
 
 const CONTENT = Buffer.from("the archive's bytes");
 const SHA256 = createHash("sha256").update(CONTENT).digest("hex");

@@ -1,7 +1,10 @@
 import { spawn } from "node:child_process";
 import path from "node:path";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { onPath, run, tail } from "../../../toolchain/process.ts";
+
+// Processes are started here, and a busy machine takes its time with them.
+vi.setConfig({ testTimeout: 30_000 });
 
 test("a program's output, exit code and lines arrive", async () => {
   const lines: string[] = [];
