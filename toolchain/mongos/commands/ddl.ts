@@ -3,8 +3,9 @@
 import { grantedTo } from "../auth/authorization.ts";
 import { onDatabase, seesDatabase, visibleCollections } from "../auth/privileges.ts";
 import { compareValues } from "../bson/compare.ts";
-import { bsonType, type Doc, DocWriter, type Encodable, type Fields, Value } from "../bson/document.ts";
+import { bsonType, type Doc, DocWriter, type Encodable, encode, type Fields, Value } from "../bson/document.ts";
 import type { CommandContext } from "../context.ts";
+import { isStale } from "../dispatch/retry.ts";
 import { CommandError, errorCode } from "../errors.ts";
 import type { RunOptions } from "../router.ts";
 import {
@@ -20,6 +21,7 @@ import {
   targetNamespace,
   whole,
 } from "./arguments.ts";
+import { routerOf } from "./find.ts";
 import type { CommandTable } from "./registry.ts";
 
 /** Databases whose collections live on the config servers. */
@@ -170,11 +172,21 @@ const coordinated = (internal: string) => async (ctx: CommandContext) => {
 
 async function createIndexes(ctx: CommandContext): Promise<Fields> {
   const ns = ctx.namespace();
+  // Read anew: another router may have dropped the database, and then it is made again.
+  ctx.router.catalog.invalidateDatabase(ctx.db);
   await ctx.router.catalog.databaseOrCreate(ctx, ctx.db);
-  // A collection that another router has sharded meanwhile shows itself by its version.
-  const replies = await ctx.router.onShardsOwning(ctx, ns, ctx.command(), {
-    withWriteConcern: true,
-    returnErrors: true,
+  const replies = await routerOf(ctx).retryStale(ctx, ns, async () => {
+    const answers = await ctx.router.onShardsOwning(ctx, ns, ctx.command(), {
+      withWriteConcern: true,
+      returnErrors: true,
+    });
+    // A collection that another router has sharded meanwhile shows itself by its version: not a refusal to pass on.
+    for (const { reply } of answers) {
+      if (reply.bool("ok") === true) continue;
+      const error = CommandError.fromReply(reply);
+      if (isStale(error)) throw error;
+    }
+    return answers;
   });
   return mergeRaw(ctx, replies);
 }
@@ -218,16 +230,14 @@ async function listIndexes(ctx: CommandContext): Promise<Fields> {
   const missing = () => new CommandError(errorCode.NamespaceNotFound, `ns does not exist: ${ns}`);
   if (!(await databaseExists(ctx))) throw missing();
   const routing = await ctx.router.catalog.collection(ctx, ns);
-  let reply: Doc | undefined;
-  if (routing === undefined) reply = await ctx.router.onPrimaryShard(ctx, ctx.db, command, { ...options, ns });
-  else {
-    // Every shard that owns a chunk has all indexes; the one with the chunk from MinKey on answers for them.
-    const query = new DocWriter();
-    for (const field of routing.key.elements()) query.append(field.name, Value.minKey);
-    const collation = new DocWriter().append("locale", "simple").finish();
-    const replies = await ctx.router.onShardsOwning(ctx, ns, command, { ...options, query: query.finish(), collation });
-    reply = replies[0]?.reply;
-  }
+  // Every shard that owns a chunk has all indexes; the one with the chunk from MinKey on answers for them.
+  const fromMinKey = new DocWriter();
+  for (const field of routing?.key.elements() ?? []) fromMinKey.append(field.name, Value.minKey);
+  const [first] = await ctx.router.onShardsOwning(ctx, ns, command, {
+    ...options,
+    ...(routing === undefined ? {} : { query: fromMinKey.finish(), collation: encode({ locale: "simple" }) }),
+  });
+  const reply = first?.reply;
   if (reply === undefined) throw missing();
   return wholeCursor(ctx, ns, reply.doc("cursor")?.array("firstBatch") ?? []);
 }
@@ -295,11 +305,12 @@ async function collStats(ctx: CommandContext): Promise<Fields> {
       ...{ sharded: false, ns, size: 0, count: 0, storageSize: 0, totalSize: 0, nindexes: 0, totalIndexSize: 0 },
       ...{ indexDetails: {}, indexSizes: {}, scaleFactor: scale },
     };
-  const routing = await ctx.router.catalog.collection(ctx, ns);
   const replies = await ctx.router.onShardsOwning(ctx, ns, ctx.command().without("scale"), {
     idempotent: true,
     readPreference: ctx.readPreference,
   });
+  // After the replies: they may have shown that what was known of the collection is old.
+  const routing = await ctx.router.catalog.collection(ctx, ns);
   const stats = replies.map(({ reply }) => reply);
   const merged: Record<string, Encodable> =
     routing === undefined ? { sharded: false, primary: database.primary } : { sharded: true };
@@ -369,6 +380,8 @@ async function validate(ctx: CommandContext): Promise<Fields> {
   const ns = ctx.namespace();
   if (!(await databaseExists(ctx)))
     throw new CommandError(errorCode.NamespaceNotFound, `Collection '${ns}' does not exist to validate.`);
+  // Shards validate whatever the version: only what is known now says which of them have a part.
+  forget(ctx, ns);
   const replies = await ctx.router.onShardsOwning(ctx, ns, ctx.command(), { idempotent: true });
   return {
     valid: replies.every(({ reply }) => reply.bool("valid") === true),
@@ -378,6 +391,7 @@ async function validate(ctx: CommandContext): Promise<Fields> {
 
 async function convertToCapped(ctx: CommandContext): Promise<Doc> {
   const ns = ctx.namespace();
+  forget(ctx, ns);
   if ((await ctx.router.catalog.collection(ctx, ns)) !== undefined)
     throw new CommandError(errorCode.IllegalOperation, `You can't convertToCapped a sharded collection`);
   return passOn(await ctx.router.onPrimaryShard(ctx, ctx.db, ctx.command(), { ns, withWriteConcern: true }));

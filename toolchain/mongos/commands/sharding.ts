@@ -322,6 +322,7 @@ async function mergeChunks(ctx: CommandContext): Promise<Doc> {
 
 async function splitVector(ctx: CommandContext): Promise<Doc> {
   const target = targetNamespace(ctx);
+  ctx.router.catalog.invalidateCollection(target.ns);
   if ((await ctx.router.catalog.collection(ctx, target.ns)) !== undefined)
     throw new CommandError(errorCode.IllegalOperation, "can't do command: splitVector on sharded collection");
   return passOn(await ctx.router.onPrimaryShard(ctx, target.db, ctx.command(), { ns: target.ns, idempotent: true }));
