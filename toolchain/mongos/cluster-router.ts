@@ -35,7 +35,7 @@ export class ClusterRouter implements Router {
   readonly #shards = new Map<string, { readonly host: string; readonly group: ReplicaSetGroup }>();
   readonly #options: ConnectionOptions;
   readonly #hooks: Hooks;
-  #defaults: { readonly doc: Promise<Doc | undefined>; readonly since: number } | undefined;
+  #defaults: { readonly loaded: Promise<void>; readonly since: number; loading: boolean } | undefined;
   #defaultReadConcern: Doc | undefined;
   #defaultWriteConcern: Doc | undefined;
 
@@ -87,14 +87,27 @@ export class ClusterRouter implements Router {
 
   /** Cluster-wide read and write concern (setDefaultRWConcern), looked up every 30 s. */
   async loadDefaults(ctx: OperationContext): Promise<void> {
-    if (this.#defaults !== undefined && performance.now() - this.#defaults.since < 30_000) return;
+    const known = this.#defaults;
+    if (known !== undefined && performance.now() - known.since < 30_000) {
+      if (known.loading) await known.loaded;
+      return;
+    }
+    const loaded = this.#loadDefaults(ctx);
+    const entry = { loaded, since: performance.now(), loading: known === undefined };
+    this.#defaults = entry;
+    // Only the first command waits: later ones go on with what is known while the config servers are asked.
+    if (entry.loading) await loaded;
+    entry.loading = false;
+  }
+
+  async #loadDefaults(ctx: OperationContext): Promise<void> {
+    const asking = new OperationContext(this, { deadline: ctx.deadline });
     const doc = this.config
-      .find(ctx, { db: "config", collection: "settings" }, { filter: { _id: "ReadWriteConcernDefaults" } })
+      .find(asking, { db: "config", collection: "settings" }, { filter: { _id: "ReadWriteConcernDefaults" } })
       .then(
         (docs) => docs[0],
         () => undefined,
       );
-    this.#defaults = { doc, since: performance.now() };
     const found = await doc;
     this.#defaultReadConcern = found?.doc("defaultReadConcern")?.detached();
     this.#defaultWriteConcern = found?.doc("defaultWriteConcern")?.detached();

@@ -26,15 +26,22 @@ export class ClusterCatalog implements Catalog {
   }
 
   async shards(ctx: OperationContext): Promise<readonly ShardEntry[]> {
-    if (this.#shards === undefined || performance.now() - this.#shards.since > shardsMaxAgeMs) {
-      const promise = this.#loadShards();
-      const entry = { promise, since: performance.now() };
+    const known = this.#shards;
+    if (known === undefined || performance.now() - known.since > shardsMaxAgeMs) {
+      const loading = this.#loadShards();
+      // An old list serves until the new one is here: the config servers may be away.
+      const entry = { promise: known === undefined ? loading : known.promise, since: performance.now() };
       this.#shards = entry;
-      promise.catch(() => {
-        if (this.#shards === entry) this.#shards = undefined;
-      });
+      loading.then(
+        () => {
+          if (this.#shards === entry) this.#shards = { promise: loading, since: entry.since };
+        },
+        () => {
+          if (this.#shards === entry) this.#shards = known;
+        },
+      );
     }
-    return bound(ctx.deadline, this.#shards.promise, () => {});
+    return bound(ctx.deadline, (this.#shards as NonNullable<typeof known>).promise, () => {});
   }
 
   async #loadShards(): Promise<readonly ShardEntry[]> {

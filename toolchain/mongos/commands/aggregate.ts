@@ -14,7 +14,7 @@ import {
   stageOf,
 } from "../aggregation/pipeline.ts";
 import { TemporaryCollection } from "../aggregation/temporary.ts";
-import { requirementOf, requirementOf } from "../auth/requirements.ts";
+import { requirementOf } from "../auth/requirements.ts";
 import { type Doc, encode, type Fields, type Value } from "../bson/document.ts";
 import type { DatabaseEntry } from "../catalog/entries.ts";
 import { type CommandContext, CommandContext as Context, OperationContext, type Reply, typeName } from "../context.ts";
@@ -23,7 +23,17 @@ import type { Batch, RouterCursor } from "../cursors/store.ts";
 import { CommandError, errorCode } from "../errors.ts";
 import type { RunOptions, ServerGroup } from "../router.ts";
 import { shardedDataDistribution } from "./data-distribution.ts";
-import { emptyCursor, firstBatch, openOn, passThrough, readOptions, routerOf, viewOf, withSnapshot } from "./find.ts";
+import {
+  emptyCursor,
+  firstBatch,
+  openOn,
+  passThrough,
+  readOptions,
+  routerOf,
+  snapshotExtra,
+  viewOf,
+  withSnapshot,
+} from "./find.ts";
 import { mergeIntoSharded } from "./merge-stage.ts";
 import type { CommandTable } from "./registry.ts";
 
@@ -118,8 +128,10 @@ async function execute(ctx: CommandContext, run: PipelineRun): Promise<Doc> {
     collation: run.collation,
   });
   const perShard = shards.map((id) => withNamedShard(command, id));
-  const { cursors } = await openEach(ctx, routing, shards, perShard, withSnapshot(ctx, readOptions(ctx)));
+  const snapshot = withSnapshot(ctx, readOptions(ctx));
+  const { cursors } = await openEach(ctx, routing, shards, perShard, snapshot);
   const merged = new MergedCursor(cursors, {
+    extra: snapshotExtra(snapshot),
     directions: split.directions,
     skip: split.skip,
     limit: split.limit ?? 0,

@@ -56,7 +56,7 @@ async function findAndModify(ctx: CommandContext): Promise<Reply> {
         error.reply === undefined
       )
         throw error;
-      const moved = await moveDocument(ctx, ns, error.reply, (send) => send(body));
+      const moved = await moveDocument(ctx, ns, error.reply, id, (send) => send(body));
       const isNew = ctx.body.bool("new") === true;
       const upserted = moved.upserted;
       if (moved.n === 0) return { lastErrorObject: { n: 0, updatedExisting: false }, value: null };

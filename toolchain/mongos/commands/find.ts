@@ -3,7 +3,7 @@ import { compareValues } from "../bson/compare.ts";
 import { bsonType, Doc, DocWriter, encode, type Fields, Value } from "../bson/document.ts";
 import type { CollectionRouting } from "../catalog/entries.ts";
 import type { ClusterRouter } from "../cluster-router.ts";
-import { type CommandContext, OperationContext, type Reply, typeName } from "../context.ts";
+import { type AuthenticatedUser, type CommandContext, OperationContext, type Reply, typeName } from "../context.ts";
 import { MergedCursor, RemoteCursor, SingleCursor, sortDirections } from "../cursors/remote.ts";
 import { cursorNotFound, cursorReply, type RouterCursor } from "../cursors/store.ts";
 import { CommandError, errorCode } from "../errors.ts";
@@ -25,6 +25,12 @@ export function readOptions(ctx: CommandContext): RunOptions {
     withReadConcern: true,
     withHost: true,
   };
+}
+
+/** The point in time of a snapshot read, as the reply's cursor names it. */
+export function snapshotExtra(options: RunOptions): Readonly<Record<string, Value>> | undefined {
+  const time = options.readConcern === undefined ? undefined : encode(options.readConcern).find("atClusterTime");
+  return time === undefined ? undefined : { atClusterTime: time };
 }
 
 /** Read concern snapshot over several shards needs one point in time for all. */
@@ -131,17 +137,12 @@ async function find(ctx: CommandContext): Promise<Reply> {
       };
       if (sorted) fields.projection = sortKeyProjection(ctx.body.doc("projection"));
       const toShards = command.with(fields);
+      const snapshot = withSnapshot(ctx, options);
       const partialAllowed = ctx.body.bool("allowPartialResults") === true;
-      const { cursors, partial } = await openOn(
-        ctx,
-        routing,
-        shards,
-        toShards,
-        withSnapshot(ctx, options),
-        partialAllowed,
-      );
+      const { cursors, partial } = await openOn(ctx, routing, shards, toShards, snapshot, partialAllowed);
       const cursor = new MergedCursor(cursors, {
         directions: sorted ? sortDirections(sort) : undefined,
+        extra: snapshotExtra(snapshot),
         skip,
         limit,
         partial,
@@ -252,12 +253,7 @@ async function getMore(ctx: CommandContext): Promise<Reply> {
       errorCode.Unauthorized,
       `Requested getMore on namespace '${ns}', but cursor belongs to a different namespace ${entry.ns}`,
     );
-  const names = (users: Iterable<{ user: string; db: string }>): string =>
-    [...users]
-      .map((user) => `${user.user}@${user.db}`)
-      .sort()
-      .join();
-  if (names(entry.users) !== names(ctx.client.users.values()))
+  if (!sameUsers(entry.users, ctx.client.users.values()))
     throw new CommandError(errorCode.Unauthorized, `cursor id ${id} was not created by the authenticated user`);
   if (entry.sessionKey !== ctx.session?.key)
     throw new CommandError(
@@ -291,6 +287,12 @@ async function getMore(ctx: CommandContext): Promise<Reply> {
   }
 }
 
+function sameUsers(a: Iterable<AuthenticatedUser>, b: Iterable<AuthenticatedUser>): boolean {
+  const names = (users: Iterable<AuthenticatedUser>): string =>
+    JSON.stringify([...users].map((user) => [user.user, user.db]).sort());
+  return names(a) === names(b);
+}
+
 async function killCursors(ctx: CommandContext): Promise<Reply> {
   const collection = ctx.collection();
   const ids = ctx.body.array("cursors");
@@ -301,8 +303,8 @@ async function killCursors(ctx: CommandContext): Promise<Reply> {
   for (const value of ids) {
     const id = value.bigint();
     const entry = routerOf(ctx).cursors.find(id);
-    if (entry !== undefined && entry.ns === `${ctx.db}.${collection}` && (await routerOf(ctx).cursors.kill(id)))
-      killed.push(id);
+    const own = entry !== undefined && sameUsers(entry.users, ctx.client.users.values());
+    if (own && entry.ns === `${ctx.db}.${collection}` && (await routerOf(ctx).cursors.kill(id))) killed.push(id);
     else notFound.push(id);
   }
   return { cursorsKilled: killed, cursorsNotFound: notFound, cursorsAlive: [], cursorsUnknown: [] };

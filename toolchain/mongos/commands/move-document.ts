@@ -21,8 +21,14 @@ export interface Moved {
 /** Runs the write again inside the transaction; gives the shard's answer, or throws its error. */
 type Again = (send: (command: Doc) => Promise<Doc>) => Promise<Doc>;
 
-/** Moves the document that `info` (`{preImage, postImage, shouldUpsert}`) tells of. */
-export async function moveDocument(ctx: CommandContext, ns: string, info: Doc, again: Again): Promise<Moved> {
+/** Moves the document that `info` (`{preImage, postImage, shouldUpsert}`, from shard `origin`) tells of. */
+export async function moveDocument(
+  ctx: CommandContext,
+  ns: string,
+  info: Doc,
+  origin: string,
+  again: Again,
+): Promise<Moved> {
   const router = ctx.router as ClusterRouter;
   if (ctx.inTransaction) return moveIn(router, ctx, ns, info);
   if (ctx.session?.txnNumber === undefined)
@@ -35,7 +41,7 @@ export async function moveDocument(ctx: CommandContext, ns: string, info: Doc, a
   try {
     // The document is read again inside the transaction, so that nobody changes it between here and the delete.
     const moved = await router.retryStale(inner, ns, async () => {
-      const fresh = await askAgain(router, inner, ns, info, again);
+      const fresh = await askAgain(router, inner, ns, info, origin, again);
       return moveIn(router, inner, ns, fresh);
     });
     const reply = await commitTransaction(router, inner);
@@ -55,12 +61,15 @@ async function askAgain(
   ctx: OperationContext,
   ns: string,
   info: Doc,
+  origin: string,
   again: Again,
 ): Promise<Doc> {
   const routing = await router.catalog.collection(ctx, ns);
   const pre = info.doc("preImage");
   if (routing === undefined || pre === undefined) return info;
-  const id = routing.table.chunkFor(keyOfDocument(parseShardKey(routing.key), pre)).shard;
+  // An upsert has no document yet: it is asked where the query led.
+  const upsert = info.bool("shouldUpsert") === true;
+  const id = upsert ? origin : routing.table.chunkFor(keyOfDocument(parseShardKey(routing.key), pre)).shard;
   const shard = await router.shard(ctx, id);
   try {
     const reply = await again((command) =>

@@ -25,6 +25,8 @@ export async function commitTransaction(
   if (participants.length === 0) {
     const recovery = recoveryToken?.string("recoveryShardId");
     if (recovery === undefined) {
+      if (transaction.recovering)
+        throw new CommandError(50940, "Cannot recover the transaction decision without a recoveryToken");
       transaction.outcome = "committed";
       return encode({});
     }

@@ -331,7 +331,7 @@ class BatchWriter {
       if (!(error instanceof CommandError)) throw error;
       if (isStale(error)) return { left: group.statements, stale: error };
       if (error.code === errorCode.WouldChangeOwningShard && error.reply !== undefined)
-        return this.#move(group.statements[0] as Statement, error.reply);
+        return this.#move(group.statements[0] as Statement, error.reply, group.shard);
       this.#wholeError(group.statements, error);
       return { left: [], stale: undefined };
     }
@@ -364,7 +364,7 @@ class BatchWriter {
         stale ??= asError;
         left.push(statement);
       } else if (code === errorCode.WouldChangeOwningShard) {
-        const moved = await this.#move(statement, error);
+        const moved = await this.#move(statement, error, group.shard);
         left.push(...moved.left);
         stale ??= moved.stale;
       } else out.errors.push({ index: statement.index, error: error.without("index").detached() });
@@ -405,7 +405,7 @@ class BatchWriter {
         if (!(error instanceof CommandError)) throw error;
         if (isStale(error)) stale ??= error;
         else if (error.code === errorCode.WouldChangeOwningShard && error.reply !== undefined) {
-          await this.#move(statement, error.reply);
+          await this.#move(statement, error.reply, shards[0] as string);
         } else if (this.#ctx.inTransaction) throw error;
         else failures.push(errorDoc(error));
         continue;
@@ -425,7 +425,7 @@ class BatchWriter {
       this.#out.nModified += reply.number("nModified") ?? 0;
       this.#concern(id, reply);
       if (error === undefined) continue;
-      if (asError?.code === errorCode.WouldChangeOwningShard) await this.#move(statement, error);
+      if (asError?.code === errorCode.WouldChangeOwningShard) await this.#move(statement, error, id);
       else failures.push(error.without("index").detached());
     }
     if (failures.length > 0) {
@@ -440,7 +440,11 @@ class BatchWriter {
   readonly #doneOn = new Map<number, Set<string>>();
 
   /** A document whose new shard key belongs to another shard. */
-  async #move(statement: Statement, info: Doc): Promise<{ left: Statement[]; stale: CommandError | undefined }> {
+  async #move(
+    statement: Statement,
+    info: Doc,
+    origin: string,
+  ): Promise<{ left: Statement[]; stale: CommandError | undefined }> {
     if (this.#docs.length > 1) {
       this.#out.errors.push({
         index: statement.index,
@@ -454,7 +458,7 @@ class BatchWriter {
       return { left: [], stale: undefined };
     }
     try {
-      const moved = await moveDocument(this.#ctx, this.#ns, info, async (inner) => {
+      const moved = await moveDocument(this.#ctx, this.#ns, info, origin, async (inner) => {
         const command = new DocWriter()
           .all(this.#base)
           .docs("updates", [statement.doc])

@@ -148,6 +148,8 @@ export interface MergeOptions {
   readonly limit?: number;
   /** Shards that could not be asked (allowPartialResults). */
   readonly partial?: boolean;
+  /** Further fields of the first batch's cursor document. */
+  readonly extra?: Readonly<Record<string, Value>> | undefined;
 }
 
 /** Several cursors read as one: merged by sort key, or one after another as documents come. */
@@ -193,7 +195,7 @@ export class MergedCursor implements RouterCursor {
       this.#pushedBack === undefined && (this.#left === 0 || this.#remotes.every((remote) => remote.exhausted));
     if (exhausted && this.#left === 0) await this.kill();
     const partial = this.#options.partial === true || this.#remotes.some((remote) => remote.partial);
-    return { docs, exhausted, partial };
+    return { docs, exhausted, partial, ...(this.#options.extra === undefined ? {} : { extra: this.#options.extra }) };
   }
 
   /** Makes sure that the next document is known; false when there is none, or (with `lazy`) when shards must be asked. */

@@ -81,7 +81,7 @@ export class ReplicaSetGroup implements ServerGroup {
       const readConcern =
         options.readConcern ??
         (options.withReadConcern === true
-          ? (ctx.readConcern ?? this.#hooks.defaultReadConcern() ?? implicitReadConcern)
+          ? (withLevel(ctx.readConcern) ?? this.#hooks.defaultReadConcern() ?? implicitReadConcern)
           : undefined);
       if (readConcern !== undefined && !present("readConcern")) out.append("readConcern", readConcern);
       if (options.withWriteConcern === true && !present("writeConcern")) {
@@ -237,6 +237,11 @@ export async function bound<T>(deadline: Deadline, promise: Promise<T>, late: (v
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** A client's read concern; one that names a time alone means level local. */
+function withLevel(readConcern: Doc | undefined): Doc | undefined {
+  return readConcern === undefined || readConcern.has("level") ? readConcern : readConcern.with({ level: "local" });
 }
 
 function isRetryableSession(ctx: OperationContext): boolean {

@@ -14,6 +14,8 @@ import { type Candidate, eligible } from "./read-preference.ts";
 export const serverSelectionMs = 15_000;
 /** A member answers an awaited hello at a change of state, or after this time, milliseconds. */
 const awaitMs = 2_000;
+/** A member that says nothing for so long beyond that is taken for lost (a cut network), milliseconds. */
+const silenceMs = 4_000;
 /** Pause between attempts to reach a member that is down, milliseconds. */
 const retryPauseMs = 500;
 
@@ -31,6 +33,8 @@ class Member {
   connection: ServerConnection | undefined;
   stopped = false;
   wake: (() => void) | undefined;
+  /** The monitor's connection was closed on purpose, to ask anew at once. */
+  poked = false;
 
   constructor(host: string, options: ConnectionOptions) {
     this.host = host;
@@ -103,7 +107,7 @@ export class ReplicaSetMonitor {
       const version = connection.hello?.find("topologyVersion");
       const awaiting = version !== undefined && round % 5 !== 0;
       const begun = performance.now();
-      const timer = setTimeout(() => connection.close(), awaitMs + 8_000);
+      const timer = setTimeout(() => connection.close(), awaitMs + silenceMs);
       timer.unref();
       try {
         const hello = await connection.command("admin", {
@@ -177,7 +181,9 @@ export class ReplicaSetMonitor {
     member.lastError = message;
     member.kind = "unknown";
     member.rttMs = 0;
-    member.pool.clear();
+    // What hangs on a lost member fails now; a member that was only asked anew keeps its requests.
+    member.pool.clear(!member.poked);
+    member.poked = false;
     this.#changed();
   }
 
@@ -192,8 +198,7 @@ export class ReplicaSetMonitor {
     member.kind = "unknown";
     member.pool.clear();
     // The monitor's own connection is made anew: it tells at once whether the member lives.
-    member.connection?.close();
-    member.wake?.();
+    this.#poke(member);
     this.#changed();
   }
 
@@ -202,9 +207,17 @@ export class ReplicaSetMonitor {
     const member = this.#members.get(host);
     if (member === undefined || member.kind !== "primary") return;
     member.kind = "unknown";
-    member.connection?.close();
-    member.wake?.();
+    this.#poke(member);
     this.#changed();
+  }
+
+  /** Lets the monitor ask this member now. */
+  #poke(member: Member): void {
+    if (member.connection !== undefined && !member.connection.closed) {
+      member.poked = true;
+      member.connection.close();
+    }
+    member.wake?.();
   }
 
   pool(host: string): ConnectionPool {

@@ -20,6 +20,8 @@ export class Transaction {
   statement = 0;
   outcome: "open" | "committed" | "aborted" = "open";
   lastUsed = performance.now();
+  /** Known from its end alone: another router, or this one before a restart, ran its statements. */
+  recovering = false;
   readonly session: SessionFields | undefined;
 
   constructor(txnNumber: bigint, readConcern: Doc | undefined, session?: SessionFields) {
@@ -110,7 +112,8 @@ export class Transactions {
     const ends = commandName === "commitTransaction" || commandName === "abortTransaction";
     if (known === undefined || known.txnNumber < session.txnNumber) {
       if (ends) {
-        const unknown = new Transaction(session.txnNumber, undefined);
+        const unknown = new Transaction(session.txnNumber, undefined, session);
+        unknown.recovering = true;
         this.#bySession.set(session.key, unknown);
         return unknown;
       }
