@@ -36,7 +36,7 @@ export const driftCheck: Benchmark = {
     const check = async () => {
       await using connections = new Connections();
       const op = { connections, progress: () => {}, signal: new AbortController().signal };
-      return detectDrift(op, { spec, connection, memberCredential: { kind: "keyfile", keyfile: cluster.key } });
+      return await detectDrift(op, { spec, connection, memberCredential: { kind: "keyfile", keyfile: cluster.key } });
     };
     const { changes, unseen } = await check();
     const drifted = changes.filter(({ action }) => action !== "seen");
