@@ -375,6 +375,15 @@ export const privilegeTable: Readonly<Record<string, (asked: Asked) => readonly 
   getLog: cluster("getLog"),
   logRotate: cluster("logRotate"),
   killOp: cluster("killop"),
+  killAllSessions: cluster("killAnySession"),
+  killAllSessionsByPattern: cluster("killAnySession"),
+  planCacheClear: onOwnCollection("planCacheWrite"),
+  profile: (asked) => [
+    asked.body.number("profile") === -1
+      ? { ...onDatabase(asked.db, "enableProfiler"), or: [onCollection(asked.db, "system.profile", "find")] }
+      : onDatabase(asked.db, "enableProfiler"),
+  ],
+  shutdown: cluster("shutdown"),
   fsync: cluster("fsync"),
   setFeatureCompatibilityVersion: cluster("setFeatureCompatibilityVersion"),
   setDefaultRWConcern: cluster("setDefaultRWConcern"),

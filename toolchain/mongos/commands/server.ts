@@ -1,12 +1,14 @@
 /** Commands about the router itself, and those that every server answers. */
+import { createHash } from "node:crypto";
 import os from "node:os";
 import { grantedTo } from "../auth/authorization.ts";
 import { onCluster } from "../auth/privileges.ts";
-import { bsonType, type Doc, type Encodable, type Fields } from "../bson/document.ts";
+import { bsonType, type Doc, type Encodable, type Fields, Value } from "../bson/document.ts";
 import type { CommandContext } from "../context.ts";
 import { CommandError, errorCode } from "../errors.ts";
 import { standIn } from "../version.ts";
 import { askConfig, governed, majority, passOn, plainRefusal } from "./arguments.ts";
+import { routerOf } from "./find.ts";
 import type { CommandTable } from "./registry.ts";
 
 async function buildInfo(ctx: CommandContext): Promise<Fields> {
@@ -185,6 +187,47 @@ async function fsync(ctx: CommandContext): Promise<Fields> {
   return { numFiles: replies.length, all };
 }
 
+/** Sessions carry a digest of their user; shards do not know the cluster's users by name. */
+function sessionOwner(user: string, db: string): Encodable {
+  return createHash("sha256").update(`${user}@${db}`).digest();
+}
+
+async function killAllSessions(ctx: CommandContext): Promise<Fields> {
+  const patterns: Fields[] = [];
+  for (const one of ctx.body.docs("killAllSessions")) {
+    const user = one.string("user") ?? "";
+    const db = one.string("db") ?? "";
+    const { length } = (await askConfig(ctx, { usersInfo: { user, db } })).docs("users");
+    if (length === 0) throw new CommandError(errorCode.UserNotFound, `Could not find user "${user}" for db "${db}"`);
+    patterns.push({ uid: sessionOwner(user, db) });
+  }
+  return killByPattern(ctx, patterns);
+}
+
+async function killByPattern(ctx: CommandContext, patterns: Encodable): Promise<Fields> {
+  const command = { killAllSessionsByPattern: patterns };
+  await ctx.router.onAllShards(ctx, "admin", command, { idempotent: true, withoutSession: true });
+  return {};
+}
+
+async function planCacheClear(ctx: CommandContext): Promise<Fields> {
+  await ctx.router.onShardsOwning(ctx, ctx.namespace(), ctx.command(), { idempotent: true });
+  return {};
+}
+
+/** A router profiles nothing: its level is 0 and stays so. */
+async function profile(ctx: CommandContext): Promise<Fields> {
+  const level = ctx.body.number("profile") ?? 0;
+  if (level !== 0 && level !== -1)
+    throw new CommandError(errorCode.BadValue, "Profiling is not permitted on mongos: the level must be 0 or -1");
+  return { was: 0, slowms: 100, sampleRate: Value.double(1) };
+}
+
+async function shutdown(ctx: CommandContext): Promise<Fields> {
+  routerOf(ctx).shutdown();
+  return {};
+}
+
 async function setDefaultRWConcern(ctx: CommandContext): Promise<Doc> {
   const reply = await askConfig(ctx, ctx.command().with({ writeConcern: majority }));
   ctx.router.invalidateDefaults();
@@ -227,6 +270,14 @@ export const serverCommands: CommandTable = {
     handler: currentOp,
   },
   killOp: governed("killOp", { adminOnly: true, handler: killOp }),
+  killAllSessions: governed("killAllSessions", { adminOnly: true, handler: killAllSessions }),
+  killAllSessionsByPattern: governed("killAllSessionsByPattern", {
+    adminOnly: true,
+    handler: (ctx) => killByPattern(ctx, ctx.body.find("killAllSessionsByPattern")),
+  }),
+  planCacheClear: governed("planCacheClear", { handler: planCacheClear }),
+  profile: governed("profile", { handler: profile }),
+  shutdown: governed("shutdown", { adminOnly: true, handler: shutdown }),
   fsync: governed("fsync", { adminOnly: true, handler: fsync }),
   setFeatureCompatibilityVersion: governed("setFeatureCompatibilityVersion", {
     adminOnly: true,

@@ -526,6 +526,24 @@ export const administrationCases: readonly RouterCase[] = [
         fields({ "defaultWriteConcern.w": "majority", "defaultWriteConcern.wtimeout": 5000 }),
       ),
       admin({ setDefaultRWConcern: 1, defaultWriteConcern: { w: "majority", wtimeout: 0 } }, ok),
+      admin({ killAllSessions: [{ user: "nobody", db: "admin" }] }, refused(11, "UserNotFound")),
+      value(
+        "killAllSessions ends a user's transaction",
+        async (c) => {
+          await c.db.command({ create: "t" });
+          return c.client.withSession(async (session) => {
+            session.startTransaction();
+            await c.db.collection("t").insertOne({ a: 1 }, { session });
+            await c.admin.command({ killAllSessions: [{ user: "admin", db: "admin" }] });
+            return session.commitTransaction().catch((e: { codeName?: unknown }) => e.codeName);
+          });
+        },
+        "NoSuchTransaction",
+      ),
+      db({ create: "plain" }, ok),
+      db({ planCacheClear: "plain" }, ok),
+      db({ profile: -1 }, fields({ was: 0, slowms: 100 })),
+      db({ profile: 2 }, refused(2, "BadValue")),
       admin({ top: 1 }, refused(59, "CommandNotFound")),
       admin({ netstat: 1 }, refused(59, "CommandNotFound")),
       admin({ replSetStepDown: 1 }, refused(59, "CommandNotFound")),
