@@ -71,7 +71,7 @@ async function step(label, command, args, options = {}) {
   say(`· ${label}`, false);
   const timer = setInterval(() => say(`· ${label} (${elapsed()})`, false), live ? 500 : TALK_MS);
   const { code, output } = await new Promise((resolve) => {
-    const child = spawn(command, args, { cwd: root, stdio: ["ignore", "pipe", "pipe"], ...options });
+    // Before the program starts: a signal between its start and this would end this process and leave it running.
     const stop = (signal) => {
       child.kill(signal);
       clearInterval(timer);
@@ -79,6 +79,7 @@ async function step(label, command, args, options = {}) {
       process.exit(128 + constants.signals[signal]);
     };
     process.once("SIGINT", stop).once("SIGTERM", stop);
+    const child = spawn(command, args, { cwd: root, stdio: ["ignore", "pipe", "pipe"], ...options });
     let output = "";
     for (const stream of [child.stdout, child.stderr]) {
       stream.on("data", (chunk) => {
@@ -162,7 +163,6 @@ export function packagedEnvironment() {
 /** Runs Node.js 24 in place of this process as far as that goes: its input and output, its signals, its exit code. */
 export function handOver(args) {
   return new Promise((resolve) => {
-    const child = spawn(node24, args, { stdio: "inherit", env: packagedEnvironment() });
     // A terminal sends its interrupt to the whole foreground group, so the child has it already: a second one would make
     // Pulumi give up at once instead of in good order. Other senders mean this process alone.
     const forward = (signal) => {
@@ -170,6 +170,7 @@ export function handOver(args) {
     };
     const signals = ["SIGINT", "SIGTERM", "SIGHUP"];
     for (const signal of signals) process.on(signal, forward);
+    const child = spawn(node24, args, { stdio: "inherit", env: packagedEnvironment() });
     child.on("error", (error) => {
       fail("Node.js 24 cannot be started", node24, error.message, "delete node_modules and run the same command again");
     });

@@ -1,7 +1,8 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, type ChildProcessByStdio, type SpawnOptions, spawn } from "node:child_process";
 import { accessSync, constants, statSync } from "node:fs";
 import path from "node:path";
 import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
 
 export interface RunOptions {
   readonly env?: NodeJS.ProcessEnv;
@@ -34,11 +35,17 @@ function interrupted(signal: NodeJS.Signals): void {
   if (process.listenerCount(signal) === 0) process.kill(process.pid, signal);
 }
 
-function guard(child: ChildProcess): void {
+/** Starts a program; signals are watched before it runs, or one that comes in between would leave it behind. */
+function start(
+  command: string,
+  args: readonly string[],
+  options: SpawnOptions,
+): ChildProcessByStdio<null, Readable, Readable> {
   if (running.size === 0) {
     process.on("exit", endAll);
     for (const name of SIGNALS) process.on(name, interrupted);
   }
+  const child = spawn(command, args, { ...options, stdio: ["ignore", "pipe", "pipe"] });
   running.add(child);
   child.once("close", () => {
     running.delete(child);
@@ -46,19 +53,18 @@ function guard(child: ChildProcess): void {
     process.off("exit", endAll);
     for (const name of SIGNALS) process.off(name, interrupted);
   });
+  return child;
 }
 
 /** Runs a program to its end without a shell. @throws the system's error when it cannot be started (ENOENT, EACCES) */
 export function run(command: string, args: readonly string[], options: RunOptions = {}): Promise<Ended> {
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args, {
+    const child = start(command, args, {
       cwd: options.cwd,
       env: options.env ?? process.env,
-      stdio: ["ignore", "pipe", "pipe"],
       timeout: options.timeoutMs,
       killSignal: "SIGKILL",
     });
-    guard(child);
     let stdout = "";
     let stderr = "";
     child.stdout.setEncoding("utf8").on("data", (text: string) => {

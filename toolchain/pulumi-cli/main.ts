@@ -42,12 +42,12 @@ function inThisProject(): boolean {
 
 function engine(program: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
   return new Promise((resolve, reject) => {
-    const child = spawn(program, args, { stdio: "inherit", env });
     // See the bootstrap: what a terminal sends has reached the engine already, and a second interrupt would cut it off.
     const forward = (signal: NodeJS.Signals) => {
       if (signal !== "SIGINT" || !process.stdin.isTTY) child.kill(signal);
     };
     for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, forward);
+    const child = spawn(program, args, { stdio: "inherit", env });
     child.on("error", reject);
     child.on("close", (code, signal) => resolve(code ?? 128 + (signal ? constants.signals[signal] : 0)));
   });
