@@ -1,6 +1,6 @@
 /** explain: the shards explain their part, the router puts the parts together as a mongos does. */
 import { outputOf, type Split, splitPipeline } from "../aggregation/pipeline.ts";
-import { type Doc, DocWriter, type Encodable, encode, type Fields } from "../bson/document.ts";
+import { Doc, DocWriter, type Encodable, encode, type Fields } from "../bson/document.ts";
 import { CommandContext } from "../context.ts";
 import { CommandError, errorCode } from "../errors.ts";
 import type { ShardReply } from "../router.ts";
@@ -68,6 +68,21 @@ function findPlan(command: Doc): Plan {
   };
 }
 
+/** A find as the stages of a pipeline. */
+function findStages(find: Doc): readonly Doc[] {
+  const stages: Fields[] = [];
+  const add = (stage: string, value: Encodable) => {
+    if (value !== undefined && !(value instanceof Doc && value.isEmpty()) && value !== 0)
+      stages.push({ [stage]: value });
+  };
+  add("$match", find.doc("filter"));
+  add("$sort", find.doc("sort"));
+  add("$skip", find.number("skip") ?? 0);
+  add("$limit", find.number("limit") ?? 0);
+  add("$project", find.doc("projection"));
+  return stages.map((stage) => encode(stage));
+}
+
 function readPlan(command: Doc): Plan {
   return {
     query: command.doc("query") ?? encode({}),
@@ -122,17 +137,27 @@ async function explain(ctx: CommandContext): Promise<Fields | Doc> {
   const ns = inner.namespace();
   if (inner.name === "findAndModify" && (await ctx.router.targets(inner, ns, plan.query, plan.collation)).length > 1)
     throw new CommandError(errorCode.ShardKeyNotFound, "Query for sharded findAndModify must contain the shard key");
-  const replies = await ctx.router.onShardsOwning(
-    inner,
-    ns,
-    { explain: plan.perShard, verbosity },
-    {
-      idempotent: true,
-      readPreference: ctx.readPreference,
-      query: plan.query,
-      ...(plan.collation === undefined ? {} : { collation: plan.collation }),
-    },
-  );
+  let replies: readonly ShardReply[];
+  try {
+    replies = await ctx.router.onShardsOwning(
+      inner,
+      ns,
+      { explain: plan.perShard, verbosity },
+      {
+        idempotent: true,
+        readPreference: ctx.readPreference,
+        query: plan.query,
+        ...(plan.collation === undefined ? {} : { collation: plan.collation }),
+      },
+    );
+  } catch (error) {
+    const view = viewOf(error);
+    if (view === undefined || inner.name !== "find") throw error;
+    // A view on a sharded collection is read by an aggregate, and explained as one.
+    const stages = [...view.docs("pipeline"), ...findStages(inner.body)];
+    const behind = { ns: view.string("ns") ?? ns, pipeline: stages, collation: view.doc("collation") };
+    return resolvingViews(behind, (resolved) => explainPipeline(inner, resolved, verbosity));
+  }
   return merged(inner, plan.stage(replies.length), verbosity, replies, performance.now() - started);
 }
 
@@ -240,9 +265,9 @@ async function explainPipeline(ctx: CommandContext, plan: AggregatePlan, verbosi
   const shards = await ctx.router.targets(ctx, ns, query, collation);
   const reading = outputOf(pipeline, ctx.db) === undefined ? pipeline : pipeline.slice(0, -1);
   const split = routing === undefined || shards.length < 2 ? undefined : splitPipeline(reading);
-  const command = ctx
-    .command()
-    .without("explain")
+  const common = ctx.name === "aggregate" ? ctx.command().without("explain", "aggregate") : encode({});
+  const command = encode({ aggregate: "" })
+    .with(Object.fromEntries(common.elements().map((element) => [element.name, element])))
     .with({
       aggregate: ns.slice(ns.indexOf(".") + 1),
       pipeline: split === undefined ? pipeline : split.shards,

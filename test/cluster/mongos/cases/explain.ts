@@ -102,6 +102,18 @@ export const explainCases: readonly RouterCase[] = [
               .then((r) => ({ shards: Object.keys(r.shards), split: r.splitPipeline })),
           { shards: [second], split: null },
         ),
+        db({ create: "view", viewOn: "a", pipeline: [{ $match: { n: 1 } }] }, ok),
+        value(
+          "find on a view of a sharded collection",
+          (c) =>
+            c.db
+              .command({
+                explain: { find: "view", filter: { k: { $gt: 0 } }, sort: { k: 1 } },
+                verbosity: "queryPlanner",
+              })
+              .then((r) => Object.keys(r.shards).sort()),
+          [second],
+        ),
         db({ explain: { find: "a" }, verbosity: "nonsense" }, refused(2, "BadValue")),
         db({ explain: { nosuchcommand: 1 } }, refused(59, "CommandNotFound")),
         db({ explain: { drop: "a" } }, refused(20, "IllegalOperation")),
