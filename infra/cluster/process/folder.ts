@@ -13,6 +13,8 @@ export interface Marker {
   /** Chosen once and kept: it is part of a member's identity in its replica set. */
   readonly port?: number | undefined;
   readonly process?: ProcessIdentity | undefined;
+  /** The process was told to end: who finds it waits until it is gone. */
+  readonly ending?: boolean | undefined;
   /** What the process was started with, after the program itself. */
   readonly arguments?: readonly string[] | undefined;
 }

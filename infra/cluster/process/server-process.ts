@@ -84,23 +84,23 @@ const PORT_ATTEMPTS = 3;
  */
 export async function ensureServer(spec: ServerSpec, options: RunOptions): Promise<ServerState> {
   const folder = processFolder(spec.dataDir, spec.name);
-  let marker = await claimFolder(folder.path, spec);
+  const marker = await claimFolder(folder.path, spec);
   await untilNotDying(marker.process);
   const running = await findRunning(folder, marker);
-  if (running) {
+  if (running && marker.ending) {
+    await endProcess(running, spec.name, STOP_MILLIS);
+  } else if (running) {
     if (await runsAs(running, spec, folder, marker)) {
       const adopted = await adopt(spec, folder, marker, running, options);
-      // It was told to end before we came, as by an update that was interrupted.
       return adopted ?? start(spec, folder, { ...marker, process: undefined }, options);
     }
     return exclusive(spec.cluster, async () => {
       options.progress("restarting with changed settings");
-      await endProcess(running, spec.name, STOP_MILLIS);
-      marker = { ...marker, process: undefined };
-      return start(spec, folder, marker, options);
+      await end(folder, marker, running, STOP_MILLIS);
+      return start(spec, folder, { ...marker, process: undefined }, options);
     });
   }
-  return start(spec, folder, marker, options);
+  return start(spec, folder, { ...marker, process: undefined, ending: undefined }, options);
 }
 
 /** What is there, without changing anything. Undefined when the folder does not exist. */
@@ -141,9 +141,9 @@ export async function stopServer(
   const running = await findRunning(folder, marker);
   if (running) {
     progress(`stopping pid ${running.pid}`);
-    await endProcess(running, spec.name, STOP_MILLIS);
+    await end(folder, marker, running, STOP_MILLIS);
   }
-  await writeMarker(folder.path, { ...marker, process: undefined });
+  await writeMarker(folder.path, { ...marker, process: undefined, ending: undefined });
 }
 
 /**
@@ -257,7 +257,7 @@ async function start(
     try {
       return await ready(spec, folder, port, options, started.death, started.identity);
     } catch (error) {
-      await discard(started.identity);
+      await discard(folder, { ...marker, port }, started.identity);
       await writeMarker(folder.path, { ...marker, port: chosenNow ? undefined : port });
       // Someone took the port between our choice and the server's start: another one is as good.
       if (chosenNow && started.exitCode() === EXIT_ADDRESS_IN_USE && attempt < PORT_ATTEMPTS) continue;
@@ -435,6 +435,17 @@ function argumentsOf(words: readonly string[], marker: Marker): readonly string[
   return words.slice(-(marker.arguments?.length ?? words.length));
 }
 
+/** As `endProcess`, and written down first: should we be killed meanwhile, the next run does not take it for one that stays. */
+async function end(
+  folder: ProcessFolder,
+  marker: Marker,
+  identity: ProcessIdentity,
+  deadlineMillis: number,
+): Promise<void> {
+  await writeMarker(folder.path, { ...marker, process: identity, ending: true });
+  await endProcess(identity, marker.name, deadlineMillis);
+}
+
 /** Ends a process that is provably ours and waits until it is gone. */
 async function endProcess(identity: ProcessIdentity, name: string, deadlineMillis: number): Promise<void> {
   const end = performance.now() + deadlineMillis;
@@ -454,9 +465,9 @@ async function endProcess(identity: ProcessIdentity, name: string, deadlineMilli
   }
 }
 
-async function discard(identity: ProcessIdentity): Promise<void> {
+async function discard(folder: ProcessFolder, marker: Marker, identity: ProcessIdentity): Promise<void> {
   try {
-    await endProcess(identity, `pid ${identity.pid}`, DISCARD_MILLIS);
+    await end(folder, marker, identity, DISCARD_MILLIS);
   } catch {
     if (await isAlive(identity)) signalProcess(identity.pid, "SIGKILL");
   }

@@ -96,6 +96,21 @@ describe("a server process", () => {
     expect((await readMarker(folder))?.process?.pid).toBe(first.pid);
   });
 
+  test("that a run told to end before it was killed itself is waited for and started again", async () => {
+    const spec = await member();
+    const { pid, port } = await ensure(spec);
+    const folder = processFolder(dataDir, spec.name).path;
+    await writeMarker(folder, { cluster: spec.cluster, name: spec.name, ...(await readMarker(folder)), ending: true });
+    process.kill(pid ?? 0, "SIGTERM");
+    const again = await ensure(spec);
+    expect(again).toMatchObject({ running: true, port });
+    expect(again.pid).not.toBe(pid);
+    // A crash at the very moment: nothing to take over, and its port and lock may still be held.
+    process.kill(again.pid ?? 0, "SIGKILL");
+    expect(await ensure(spec)).toMatchObject({ running: true, port });
+    expect((await readMarker(folder))?.ending).toBeUndefined();
+  });
+
   test("that was killed is seen as not running and starts again", async () => {
     const spec = await member();
     const { pid, port } = await ensure(spec);
