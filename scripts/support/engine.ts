@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { constants } from "node:os";
 import { AlfabravoError } from "../../infra/model/problem.ts";
 
@@ -23,16 +23,18 @@ type Display = "inherit" | "capture";
  */
 export function runEngine(engine: Engine, args: readonly string[], display: Display): Promise<EngineRun> {
   return new Promise((resolve, reject) => {
-    const child = spawn(engine.program, args, {
+    let child: ChildProcess | undefined;
+    // A terminal sends its interrupt to the whole foreground group, so the engine has it already; other senders do not.
+    const forward = (signal: NodeJS.Signals) => {
+      if (signal !== "SIGINT" || !process.stdin.isTTY) child?.kill(signal);
+    };
+    // Before the engine is there: a signal in between would end this process alone.
+    process.on("SIGINT", forward).on("SIGTERM", forward);
+    child = spawn(engine.program, args, {
       cwd: engine.cwd,
       env: { ...process.env, ...engine.environment },
       stdio: display === "inherit" ? ["inherit", process.stderr, process.stderr] : ["ignore", "pipe", "pipe"],
     });
-    // A terminal sends its interrupt to the whole foreground group, so the engine has it already; other senders do not.
-    const forward = (signal: NodeJS.Signals) => {
-      if (signal !== "SIGINT" || !process.stdin.isTTY) child.kill(signal);
-    };
-    process.on("SIGINT", forward).on("SIGTERM", forward);
 
     let stdout = "";
     let stderr = "";
