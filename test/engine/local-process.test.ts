@@ -4,6 +4,8 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { processFolder } from "../../infra/cluster/process/folder.ts";
+import { findByArgument } from "../../infra/cluster/process/os-process.ts";
 import { LOOPBACK, pickPort } from "../../infra/cluster/process/ports.ts";
 import { isRunning } from "../../infra/cluster/process/server-process.ts";
 import { until } from "../support/processes.ts";
@@ -146,6 +148,21 @@ describe("faults", () => {
     ]) {
       expect(text).toContain(mistake);
     }
+  });
+
+  test("two updates at once: one works, the other says that it does not, and every server exists once", async () => {
+    await program({ t0: {}, t1: {} });
+    const both = await Promise.all([1, 2].map(() => project.pulumi(["up", "--yes", "--skip-preview"])));
+    const refused = both.filter(({ code }) => code !== 0);
+    expect(refused.length).toBeLessThanOrEqual(1);
+    for (const { stdout, stderr } of refused) expect(stdout + stderr).toMatch(/currently locked/);
+    await project.up();
+    await project.must(["preview", "--refresh", "--expect-no-changes"]);
+    for (const name of ["t0", "t1"]) {
+      const { logPath } = processFolder(project.dataDir, name);
+      expect(await findByArgument(logPath), name).toHaveLength(1);
+    }
+    await project.destroy();
   });
 
   test("an update that is killed at once with its engine leaves nothing that the next one does not take over", async () => {
