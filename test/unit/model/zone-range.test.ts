@@ -1,6 +1,6 @@
 import { Long } from "bson";
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import {
   compareBson,
   compareValues,
@@ -24,6 +24,9 @@ import {
   zoneOf,
 } from "../../../infra/model/zone-range.ts";
 import { bsonScalar, someRanges } from "../../support/arbitraries.ts";
+
+// Hundreds of random cases: a second on an idle machine, far more on a busy one.
+vi.setConfig({ testTimeout: 60_000 });
 
 const key = keyParts({ datacenter: 1, userid: 1 });
 
