@@ -1,12 +1,11 @@
 /** Resources that live inside a running cluster: what they have in common. */
-import type { Operation } from "../cluster/context.ts";
 import { describeError } from "../cluster/errors.ts";
 import type { Change } from "../plan/change.ts";
 import { fieldDiffs } from "./changes.ts";
 import { reachableField } from "./connection-fields.ts";
 import { valueDiff } from "./diff.ts";
 import type { Fields } from "./fields.ts";
-import type { FieldDiff, Recorded, Resource } from "./resource.ts";
+import type { FieldDiff, Recorded, Resource, ResourceOperation } from "./resource.ts";
 
 /** Whether the thing could be looked at the last time. */
 export interface Reachable {
@@ -29,10 +28,10 @@ export interface LiveResource<Inputs extends object, Extra extends object> {
   /** What is known of `Extra` before anything is done. */
   known?(inputs: Partial<Inputs>, previous: (Inputs & Extra) | undefined): Partial<Extra>;
   /** Makes it so; returns what was seen afterwards. */
-  apply(op: Operation, inputs: Inputs, previous: (Inputs & Extra) | undefined): Promise<Inputs & Extra>;
+  apply(op: ResourceOperation, inputs: Inputs, previous: (Inputs & Extra) | undefined): Promise<Inputs & Extra>;
   /** Undefined when it is gone. */
-  observe(op: Operation, state: Inputs & Extra, declared: Inputs): Promise<(Inputs & Extra) | undefined>;
-  delete(op: Operation, state: Inputs & Extra): Promise<void>;
+  observe(op: ResourceOperation, state: Inputs & Extra, declared: Inputs): Promise<(Inputs & Extra) | undefined>;
+  delete(op: ResourceOperation, state: Inputs & Extra): Promise<void>;
 }
 
 /**
@@ -75,7 +74,7 @@ export function live<Inputs extends object, Extra extends object>(
         return seen && { ...seen, reachable: true };
       } catch (error) {
         op.signal.throwIfAborted();
-        op.progress(`could not be looked at: ${describeError(error)}`);
+        op.warn(`could not be looked at, and keeps its last known state: ${describeError(error)}`);
         return { ...state, reachable: false };
       }
     },

@@ -3,6 +3,12 @@ import type { Problem } from "../model/problem.ts";
 import type { Fields } from "./fields.ts";
 import type { Path } from "./properties.ts";
 
+/** An operation on behalf of a resource. */
+export interface ResourceOperation extends Operation {
+  /** Called with one line that people must not miss. Never with a secret. */
+  readonly warn: (text: string) => void;
+}
+
 /** One field that differs between what the state says and what is declared now. */
 export interface FieldDiff {
   readonly path: Path;
@@ -37,7 +43,7 @@ export interface Resource<Inputs extends object, State extends object> {
    * What stands in the way in the cluster as it is: asked in previews too, before anything is touched, whenever the
    * declaration is new and all of it is known. A cluster that cannot be reached has nothing to say here.
    */
-  preflight?(op: Operation, inputs: Inputs): Promise<readonly Problem[]>;
+  preflight?(op: ResourceOperation, inputs: Inputs): Promise<readonly Problem[]>;
 
   /** What would have to change, by the planner's own comparison. Fields that are not known yet have their old value. */
   diff(state: State, inputs: Inputs): readonly FieldDiff[] | Promise<readonly FieldDiff[]>;
@@ -46,15 +52,15 @@ export interface Resource<Inputs extends object, State extends object> {
   preview(inputs: Partial<Inputs>, state: State | undefined): Partial<State>;
 
   /** @param previous the state before, undefined when it is made anew */
-  converge(op: Operation, inputs: Inputs, previous: State | undefined): Promise<Recorded<State>>;
+  converge(op: ResourceOperation, inputs: Inputs, previous: State | undefined): Promise<Recorded<State>>;
 
   /**
    * Undefined when the thing is gone.
    * @param inputs what was declared last
    */
-  read(op: Operation, state: State, inputs: Inputs): Promise<State | undefined>;
+  read(op: ResourceOperation, state: State, inputs: Inputs): Promise<State | undefined>;
 
-  delete(op: Operation, state: State): Promise<void>;
+  delete(op: ResourceOperation, state: State): Promise<void>;
 }
 
 /** A resource whose types only its own module knows; values reach it checked. */

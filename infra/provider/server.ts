@@ -7,7 +7,6 @@
 import { isDeepStrictEqual } from "node:util";
 import * as grpc from "@grpc/grpc-js";
 import { Connections } from "../cluster/connections.ts";
-import type { Operation } from "../cluster/context.ts";
 import { AlfabravoError, type Problem } from "../model/problem.ts";
 import { type Fields, formProblems, replacingFields, secretPaths, withDefaults } from "./fields.ts";
 import { EngineLog } from "./progress.ts";
@@ -22,7 +21,7 @@ import {
 } from "./properties.ts";
 import { formatPath } from "./property-path.ts";
 import { emptyMessages, pluginMessages, type provider, providerMessages, providerService } from "./protos.ts";
-import type { AnyResource, FieldDiff } from "./resource.ts";
+import type { AnyResource, FieldDiff, ResourceOperation } from "./resource.ts";
 import { packageSchema } from "./schema.ts";
 
 export interface ServerOptions {
@@ -156,7 +155,7 @@ export class ProviderServer {
         return await preflight(op, inputs);
       } catch (error) {
         op.signal.throwIfAborted();
-        op.progress(`could not be checked against the cluster: ${errorText(error).split("\n")[0]}`);
+        op.warn(`could not be checked against the cluster: ${errorText(error).split("\n")[0]}`);
         return [];
       }
     });
@@ -248,14 +247,15 @@ export class ProviderServer {
   async #run<T>(
     urn: string,
     timeoutSecs: number,
-    act: (op: Operation, resource: AnyResource) => Promise<T>,
+    act: (op: ResourceOperation, resource: AnyResource) => Promise<T>,
   ): Promise<T> {
     const timeout = new AbortController();
     const timer = setTimeout(() => timeout.abort(timeoutError(timeoutSecs)), timeoutSecs * 1000);
     if (timeoutSecs <= 0) clearTimeout(timer);
-    const op: Operation = {
+    const op: ResourceOperation = {
       connections: this.#connections,
       progress: (text) => this.#log.status(urn, text),
+      warn: (text) => this.#log.warning(urn, text),
       signal: AbortSignal.any([this.#stopped.signal, timeout.signal]),
     };
     try {
