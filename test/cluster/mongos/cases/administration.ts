@@ -480,10 +480,7 @@ export const administrationCases: readonly RouterCase[] = [
     () => [
       admin({ buildInfo: 1 }, fields({ bits: 64, debug: false })),
       admin({ getCmdLineOpts: 1 }, ok),
-      admin(
-        { getParameter: 1, authenticationMechanisms: 1 },
-        ok,
-      ),
+      admin({ getParameter: 1, authenticationMechanisms: 1 }, ok),
       admin({ getParameter: 1, nosuchparameter: 1 }, refused(72, "InvalidOptions")),
       admin({ setParameter: 1, nosuchparameter: 1 }, refused(72, "InvalidOptions")),
       db({ getParameter: 1, quiet: 1 }, refused(13, "Unauthorized")),
