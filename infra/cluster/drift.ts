@@ -6,7 +6,7 @@ import type { Change } from "../plan/change.ts";
 import { desiredSnapshot } from "../plan/desired.ts";
 import { diff } from "../plan/diff.ts";
 import type { Operation } from "./context.ts";
-import { type ClusterAddress, observeCluster } from "./observe/cluster.ts";
+import { type ClusterAddress, indexesPath, observeCluster } from "./observe/cluster.ts";
 
 export interface DriftRequest {
   readonly spec: ClusterSpec;
@@ -36,9 +36,12 @@ export async function detectDrift(
   const { spec, connection, memberCredential } = request;
   const { snapshot, unseen } = await observeCluster(op, { ...clusterAddress(spec), connection, memberCredential });
   const blind = new Set(unseen.map(({ path }) => path));
-  const changes = diff(desiredSnapshot(spec), snapshot).filter(({ resource }) => {
+  const changes = diff(desiredSnapshot(spec), snapshot).filter(({ resource, path }) => {
     const part = PARTS[resource.kind];
-    return !blind.has(part) && !blind.has(`${part}[${resource.name}]`);
+    if (blind.has(part) || blind.has(`${part}[${resource.name}]`)) return false;
+    // Whether a collection that is not sharded exists, and whether a key is unique, is told by the indexes too.
+    const toldByIndexes = resource.kind === "ShardedCollection" && /^($|unique$|indexes\[)/.test(path);
+    return !(toldByIndexes && blind.has(indexesPath(resource.name)));
   });
   return { changes, unseen };
 }

@@ -1,7 +1,7 @@
 import type { Document, Filter, MongoClient } from "mongodb";
 
 /** How long a read of metadata may take, in milliseconds. Without a bound a read waits for ever in an outage. */
-export const READ_MILLIS = 15_000;
+export const READ_MILLIS = 8_000;
 /** How long a change of metadata may take before it counts as stuck, in milliseconds. */
 export const WRITE_MILLIS = 60_000;
 

@@ -74,17 +74,17 @@ async function warmOne(
 ): Promise<WarmResult[]> {
   const served = new Map<string, Set<string>>();
   const problems = new Set<string>();
-  const failures = new Map<ReadPreference, number>();
+  const failed = new Set<ReadPreference>();
   const read = async (preference: ReadPreference) => {
-    // A preference that no member fits, or whose member hangs, fails again; a second chance is enough.
-    if ((failures.get(preference) ?? 0) > 1) return;
+    // A preference that no member fits, or whose member hangs, fails again, and each time costs the whole bound.
+    if (failed.has(preference)) return;
     try {
       for (const { shard, server } of await explainRead(client, namespace, preference)) {
         served.set(shard, (served.get(shard) ?? new Set()).add(server));
       }
     } catch (error) {
       if (!hasCode(error, Code.FailedToSatisfyReadPreference, Code.MaxTimeMSExpired, Code.StaleConfig)) throw error;
-      failures.set(preference, (failures.get(preference) ?? 0) + 1);
+      failed.add(preference);
       problems.add(`read preference ${preferenceText(preference)}: ${describeError(error)}`);
     }
   };
@@ -104,7 +104,7 @@ async function warmOne(
     op.signal.throwIfAborted();
     const preference = others[attempt % others.length];
     if (preference) await read(preference);
-    if (others.every((other) => (failures.get(other) ?? 0) > 1)) break;
+    if (others.every((other) => failed.has(other))) break;
   }
   if (served.size === 0) {
     throw new AlfabravoError(`no member has served a read of ${namespace}: ${[...problems].join("; ")}`, {

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { applyCollection } from "../../infra/cluster/apply/collection.ts";
+import { detectDrift } from "../../infra/cluster/drift.ts";
+import { verifyCluster } from "../../infra/cluster/verify/cluster.ts";
 import { warmMembers } from "../../infra/cluster/warm.ts";
 import { perDatacenter } from "../../infra/model/index.ts";
 import { desiredCollection } from "../../infra/plan/desired.ts";
@@ -73,5 +75,28 @@ describe("M11: reads when the primary's datacenter is gone", () => {
       members: 3,
       served: [expect.any(String)],
     });
+  });
+
+  // Goes on where the test before has left the cluster: alfa is gone.
+  it("verification and drift end in time and tell what is gone from what could not be seen", async () => {
+    const { connections, spec, memberCredential } = reference;
+    const [, bravo] = connections;
+    if (!bravo) throw new Error("there is no router in bravo");
+    await using op = new TestOperation();
+    const begin = performance.now();
+    const [checks, drift] = await Promise.all([
+      verifyCluster(op, { spec, connection: bravo, memberCredential }),
+      detectDrift(op, { spec, connection: bravo, memberCredential }),
+    ]);
+    const millis = performance.now() - begin;
+    const status = new Map(checks.map((check) => [check.id, check.status]));
+    expect(status.get("M4")).toBe("failed");
+    expect(status.get("M1")).toBe("failed");
+    expect(status.get("M2")).toBe("passed");
+    expect(status.get("M3")).toBe("passed");
+    expect(status.get("M11")).not.toBe("passed");
+    expect(drift.changes).toEqual([]);
+    expect(drift.unseen.map(({ path }) => path)).toEqual(["collections[chat.cold].indexes", "defaults"]);
+    expect(millis).toBeLessThan(40_000);
   });
 });

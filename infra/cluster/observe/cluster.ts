@@ -2,7 +2,7 @@ import type { Connection, Credential } from "../../model/connection.ts";
 import { AlfabravoError, type Problem } from "../../model/problem.ts";
 import type { Namespace, Snapshot } from "../../model/state.ts";
 import type { Operation } from "../context.ts";
-import { describeError } from "../errors.ts";
+import { defaultNext, describeError } from "../errors.ts";
 import { observeBalancer } from "./balancer.ts";
 import { observeAllCollections } from "./collections.ts";
 import { observeDatabases } from "./databases.ts";
@@ -24,9 +24,9 @@ export interface ClusterAddress {
   readonly namespaces?: readonly Namespace[] | undefined;
 }
 
-/** A part of a cluster: a field of the snapshot, or one replica set. */
+/** A part of a cluster: a field of the snapshot, one replica set, or the indexes of one collection. */
 export interface Unseen extends Problem {
-  /** Which part: a field of `Snapshot`, or `replicaSets[name]`. */
+  /** Which part: a field of `Snapshot`, `replicaSets[name]`, or `indexesPath(namespace)`. */
   readonly path: string;
 }
 
@@ -34,6 +34,11 @@ export interface Observation {
   readonly snapshot: Snapshot;
   /** What could not be seen, and why. Its part of the snapshot is empty and means nothing. */
   readonly unseen: readonly Unseen[];
+}
+
+/** How unseen indexes of a collection are named. */
+export function indexesPath(namespace: Namespace): string {
+  return `collections[${namespace}].indexes`;
 }
 
 /**
@@ -68,7 +73,13 @@ export async function observeCluster(op: Operation, address: ClusterAddress): Pr
     ),
     look("shards", [], () => observeShards(op, connection)),
     look("databases", [], () => observeDatabases(op, connection)),
-    look("collections", [], () => observeAllCollections(op, connection, address.namespaces ?? [])),
+    look("collections", [], async () => {
+      const reading = await observeAllCollections(op, connection, address.namespaces ?? []);
+      for (const [namespace, error] of reading.unseen) {
+        unseen.push({ path: indexesPath(namespace), message: describeError(error), fix: defaultNext(error) });
+      }
+      return reading.collections;
+    }),
     look("balancer", { enabled: true }, () => observeBalancer(op, connection)),
     look("defaults", {}, () => observeDefaults(op, connection)),
     look("users", [], () => observeUsers(op, connection)),

@@ -5,7 +5,7 @@ import { partsFromDocument, sameKey } from "../../model/key.ts";
 import type { CollectionState, KeyPart, Namespace, ZoneRange } from "../../model/state.ts";
 import { sortRanges } from "../../model/zone-range.ts";
 import type { Operation } from "../context.ts";
-import { told } from "../errors.ts";
+import { asAlfabravoError, told } from "../errors.ts";
 import { readConfig } from "../metadata.ts";
 import { serverVersion } from "../server-version.ts";
 import { indexFromInfo, readIndexes } from "./indexes.ts";
@@ -21,7 +21,15 @@ export async function observeCollections(
   connection: Connection,
   namespaces?: readonly Namespace[],
 ): Promise<CollectionState[]> {
-  return observe(op, connection, namespaces, namespaces);
+  const { collections, unseen } = await observe(op, connection, namespaces, namespaces);
+  for (const [namespace, error] of unseen) throw asAlfabravoError(error, "read the indexes", namespace);
+  return collections;
+}
+
+export interface CollectionReading {
+  readonly collections: CollectionState[];
+  /** Collections whose indexes could not be read, and why. Their `indexes` are empty and mean nothing. */
+  readonly unseen: ReadonlyMap<Namespace, unknown>;
 }
 
 /** Every sharded collection, and those of `also` whether sharded or not. */
@@ -29,7 +37,7 @@ export async function observeAllCollections(
   op: Operation,
   connection: Connection,
   also: readonly Namespace[],
-): Promise<CollectionState[]> {
+): Promise<CollectionReading> {
   return observe(op, connection, undefined, also);
 }
 
@@ -38,7 +46,7 @@ async function observe(
   connection: Connection,
   only: readonly Namespace[] | undefined,
   also: readonly Namespace[] = [],
-): Promise<CollectionState[]> {
+): Promise<CollectionReading> {
   return told("read the sharded collections", connection.hosts.join(","), async () => {
     const client = await op.connections.router(connection);
     const where: Filter<Document> =
@@ -53,13 +61,14 @@ async function observe(
     const shardedRows = new Map(rows.map((row) => [String(row._id), row]));
     const ranges = Map.groupBy(tags, (row) => String(row.ns));
     const names = [...new Set([...shardedRows.keys(), ...also])].sort();
-    const indexes = await readIndexes(client, version, names, op.progress);
-    return names.flatMap((namespace): CollectionState[] => {
+    const { indexes, unseen } = await readIndexes(client, version, names, op.progress);
+    const collections = names.flatMap((namespace): CollectionState[] => {
       const row = shardedRows.get(namespace);
       const infos = indexes.get(namespace);
       if (!row && !infos) return [];
       return [collectionState(namespace, row, ranges.get(namespace) ?? [], infos ?? [])];
     });
+    return { collections, unseen };
   });
 }
 

@@ -12,37 +12,59 @@ const LIST_INDEXES_AT_A_TIME = 16;
 /** From this many collections on, one read of the whole catalog costs less than asking each. */
 const CATALOG_FROM = 24;
 
-/** The indexes of each collection as the server describes them; a collection that does not exist is not in the map. */
+export interface IndexReading {
+  /** The indexes of each collection as the server describes them; a collection that does not exist is not in the map. */
+  readonly indexes: ReadonlyMap<Namespace, Document[]>;
+  /** Why the indexes of a collection could not be read: in an outage, those of one shard may be out of reach. */
+  readonly unseen: ReadonlyMap<Namespace, unknown>;
+}
+
+/** Reads the indexes of many collections. */
 export async function readIndexes(
   client: MongoClient,
   version: ServerVersion,
   namespaces: readonly Namespace[],
   progress: (text: string) => void,
-): Promise<Map<Namespace, Document[]>> {
+): Promise<IndexReading> {
   if (version.hasListCatalog && namespaces.length >= CATALOG_FROM) {
     try {
-      return await readCatalog(client, new Set(namespaces));
+      return { indexes: await readCatalog(client, new Set(namespaces)), unseen: new Map() };
     } catch (error) {
       progress(`the catalog cannot be read at once (${describeError(error)}); asking collection by collection`);
     }
   }
-  const found = new Map<Namespace, Document[]>();
+  const indexes = new Map<Namespace, Document[]>();
+  const unseen = new Map<Namespace, unknown>();
+  let outOfReach: unknown;
   await mapConcurrently(namespaces, LIST_INDEXES_AT_A_TIME, async (namespace) => {
-    const indexes = await listIndexes(client, namespace);
-    if (indexes) found.set(namespace, indexes);
+    // Each that hangs costs its whole time limit; after a round of them the others are not waited for.
+    if (unseen.size >= LIST_INDEXES_AT_A_TIME) {
+      unseen.set(namespace, outOfReach);
+      return;
+    }
+    try {
+      const found = await listIndexes(client, namespace);
+      if (found) indexes.set(namespace, found);
+    } catch (error) {
+      unseen.set(namespace, error);
+      outOfReach = error;
+    }
   });
-  return found;
+  return { indexes, unseen };
 }
 
 /** @returns undefined when the collection does not exist */
 export async function listIndexes(client: MongoClient, namespace: Namespace): Promise<Document[] | undefined> {
   const { database, collection } = splitNamespace(namespace);
   try {
-    return await client
+    // A collection has at most 64 indexes, so one batch holds them all. Without a primary any member will do.
+    const { cursor } = await client
       .db(database)
-      .collection(collection)
-      .listIndexes({ batchSize: 100, maxTimeMS: READ_MILLIS })
-      .toArray();
+      .command(
+        { listIndexes: collection, cursor: { batchSize: 100 }, maxTimeMS: READ_MILLIS },
+        { readPreference: "primaryPreferred" },
+      );
+    return cursor.firstBatch;
   } catch (error) {
     if (hasCode(error, Code.NamespaceNotFound)) return undefined;
     throw error;

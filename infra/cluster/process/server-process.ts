@@ -66,7 +66,7 @@ const STOP_MILLIS = 60_000;
 const DISCARD_MILLIS = 5_000;
 /** How long a killed process may hold its port. */
 const DYING_MILLIS = 5_000;
-const POLL_MILLIS = 25;
+const POLL_MILLIS = 50;
 const ANSWER_MILLIS = 2_000;
 /** How long a server that is told to end waits for clients to notice; its own default is 15 s. All clients are near. */
 const SHUTDOWN_MILLIS = 100;

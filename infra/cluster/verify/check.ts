@@ -50,7 +50,7 @@ export async function runCheck(
   }
   const { evidence, problems, unknown } = found;
   const status = problems.length > 0 ? "failed" : unknown.length > 0 ? "unknown" : "passed";
-  return { id, title, status, evidence, problems: [...problems, ...unknown] };
+  return { id, title, status, evidence, problems: [...new Set([...problems, ...unknown])] };
 }
 
 function reasonText(reason: unknown): string {

@@ -10,6 +10,7 @@ import { mapConcurrently } from "../concurrency.ts";
 import type { Operation } from "../context.ts";
 import { codeOf } from "../errors.ts";
 import { admin, READ_MILLIS, type readConfig, splitNamespace } from "../metadata.ts";
+import { indexesPath } from "../observe/cluster.ts";
 import { count, type Findings } from "./check.ts";
 import { type Facts, memberText } from "./facts.ts";
 import { datacenterValues } from "./key-values.ts";
@@ -63,6 +64,11 @@ export async function checkRanges(facts: Facts, found: Findings): Promise<void> 
   if (blind) return found.blind(blind.message);
   for (const spec of facts.sharded) {
     const observed = facts.observation.snapshot.collections.find(({ namespace }) => namespace === spec.namespace);
+    const indexes = unseen(facts, indexesPath(spec.namespace));
+    if (indexes && (!observed || spec.unique)) {
+      found.blind(`${spec.namespace}: its indexes cannot be read: ${indexes.message}`);
+      continue;
+    }
     for (const change of diffCollection(desiredCollection(spec), observed)) {
       if (/^(|key|unique|ranges\[.*)$/s.test(change.path)) found.wrong(changeText(change));
     }

@@ -61,7 +61,6 @@ describe("a collection that has data already", () => {
       const parts = explain.executionStats.executionStages.shards as { shardName: string }[];
       expect(parts.map(({ shardName }) => shardName)).toEqual([shard?.name]);
     }
-    console.log(op.news.join("\n"));
   });
 
   it("changes nothing when applied again", async () => {

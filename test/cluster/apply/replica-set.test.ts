@@ -61,7 +61,6 @@ describe("a replica set over two datacenters (M1)", () => {
     ]);
     // Without being asked to stand, a member waits for the election timeout of ten seconds.
     expect(millis).toBeLessThan(9_000);
-    console.log(`initiated and healthy after ${Math.round(millis)} ms`);
   });
 
   it("changes nothing when applied again", async () => {

@@ -35,23 +35,16 @@ describe("the reference cluster", () => {
 
   it("passes every check, in little time, and has no drift", async () => {
     await using op = new TestOperation();
-    const cold = performance.now();
     await verifyCluster(op, reference);
-    const warm = performance.now();
+    const begin = performance.now();
     const checks = await verifyCluster(op, reference);
-    const end = performance.now();
-    console.log(`verified in ${Math.round(warm - cold)} ms cold, ${Math.round(end - warm)} ms warm`);
-    for (const { id, title, status, evidence, problems } of checks) {
-      console.log([`${id} ${title}: ${status}`, ...evidence, ...problems].join("\n    "));
-    }
+    // An idle machine needs a fifth of a second.
+    expect(performance.now() - begin).toBeLessThan(10_000);
     expect(checks.map(({ id, status, problems }) => [id, status, problems])).toEqual(
       ["M1", "M2", "M3", "M4", "M5", "M9", "M10", "M11", "U1"].map((id) => [id, "passed", []]),
     );
     expect(checks.every(({ evidence }) => evidence.length > 0)).toBe(true);
-    const begin = performance.now();
-    const drift = await detectDrift(op, reference);
-    console.log(`drift check in ${Math.round(performance.now() - begin)} ms`);
-    expect(drift).toEqual({ changes: [], unseen: [] });
+    expect(await detectDrift(op, reference)).toEqual({ changes: [], unseen: [] });
   });
 
   it("U1: leaves nothing behind, on empty and on full collections alike", async () => {
