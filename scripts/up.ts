@@ -1,9 +1,11 @@
+import { detectDrift } from "../infra/cluster/drift.ts";
+import { observeHealth } from "../infra/cluster/health.ts";
 import type { Check } from "../infra/cluster/verify/cluster.ts";
 import { AlfabravoError } from "../infra/model/problem.ts";
 import { topologyTable } from "../infra/plan/topology-table.ts";
-import { createProgress, formatElapsed } from "../toolchain/index.ts";
-import { openDeployment } from "./support/deployment.ts";
-import { runEngine } from "./support/engine.ts";
+import { createProgress, formatElapsed, type Progress } from "../toolchain/index.ts";
+import { findDeployment, onCluster, openDeployment } from "./support/deployment.ts";
+import { type Engine, runEngine } from "./support/engine.ts";
 import type { CommandOptions } from "./support/options.ts";
 import { exitCode } from "./support/outcome.ts";
 import { environmentOf } from "./support/project.ts";
@@ -25,6 +27,7 @@ export async function up(options: UpOptions): Promise<number> {
   const progress = createProgress({ json: options.json });
   const engine = await openEngine(progress);
   using _claim = await claimStack(engine, options.stack, progress);
+  const changedByHand = await differsFromState(engine, options.stack, progress);
   progress.stop();
 
   const ask = !options.yes && environmentOf(options.stack) !== "local";
@@ -36,6 +39,7 @@ export async function up(options: UpOptions): Promise<number> {
       options.stack,
       "--suppress-outputs",
       "--suppress-progress",
+      ...(changedByHand ? ["--refresh"] : []),
       ...(ask ? [] : ["--yes", "--skip-preview"]),
     ],
     options.json ? "capture" : "inherit",
@@ -77,6 +81,28 @@ export async function up(options: UpOptions): Promise<number> {
     ].join("\n"),
   );
   return code;
+}
+
+/**
+ * Whether the cluster is no longer what the last update left: changed by hand, or some of it does not answer. Only then
+ * has the engine to read every resource again; one look at the whole costs a fraction of that.
+ */
+async function differsFromState(engine: Engine, stack: string, progress: Progress): Promise<boolean> {
+  const deployment = await findDeployment(engine, stack).catch(() => undefined);
+  if (!deployment) return false;
+  const { spec, connection, memberCredential } = deployment;
+  return onCluster(progress, "compare with the last update", async (op) => {
+    const health = await observeHealth(op, { spec, memberCredential });
+    const missing = health.filter(({ serves }) => !serves);
+    if (missing.length > 0) {
+      op.progress(`${missing.map(({ name }) => name).join(", ")} ${missing.length === 1 ? "does" : "do"} not serve`);
+      return true;
+    }
+    const { changes, unseen } = await detectDrift(op, { spec, connection, memberCredential });
+    const drifted = changes.filter(({ action }) => action !== "seen");
+    if (drifted.length > 0) op.progress(`${drifted.length} changed by hand`);
+    return drifted.length > 0 || unseen.length > 0;
+  });
 }
 
 function nextSteps(stack: string): string[] {
