@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { MongoClient, type MongoClientOptions } from "mongodb";
+import type { MongoClient, MongoClientOptions } from "mongodb";
 import type { Connection, Credential } from "../model/connection.ts";
 import { asAlfabravoError, Code, defaultNext, describeError, hasCode, UnreachableError } from "./errors.ts";
 
@@ -71,6 +71,8 @@ export class Connections implements AsyncDisposable {
     if (known) return known;
     const made = (async () => {
       const { uri, options } = await make();
+      // Loaded when it is first needed: an update that finds nothing to do never is.
+      const { MongoClient } = await import("mongodb");
       const client = new MongoClient(uri, options);
       try {
         await client.connect();

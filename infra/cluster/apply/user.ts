@@ -1,4 +1,3 @@
-import { MongoClient } from "mongodb";
 import type { Connection } from "../../model/connection.ts";
 import { AlfabravoError } from "../../model/problem.ts";
 import type { UserState } from "../../model/state.ts";
@@ -74,6 +73,7 @@ export async function removeUser(
 
 async function logsIn(connection: Connection, user: UserState, password: string): Promise<boolean> {
   const credential = { kind: "scram", username: user.name, password, authSource: user.database } as const;
+  const { MongoClient } = await import("mongodb");
   const client = new MongoClient(`mongodb://${connection.hosts.join(",")}/`, {
     ...(await clientOptions(credential, connection.tlsCaFile)),
     maxPoolSize: 1,

@@ -2,7 +2,6 @@ import { applyShard, removeShard } from "../../cluster/apply/shard.ts";
 import type { Operation } from "../../cluster/context.ts";
 import { observeCollections } from "../../cluster/observe/collections.ts";
 import { observeShards } from "../../cluster/observe/shards.ts";
-import { warmMembers } from "../../cluster/warm.ts";
 import type { Connection } from "../../model/connection.ts";
 import type { ShardState } from "../../model/state.ts";
 import { diffShard } from "../../plan/diff.ts";
@@ -55,6 +54,7 @@ export const shard = live<ShardInputs, object>({
 async function warmAll(op: Operation, connection: Connection): Promise<void> {
   const collections = await observeCollections(op, connection);
   op.progress("having every member serve a routed read");
+  const { warmMembers } = await import("../../cluster/warm.ts");
   await warmMembers(
     op,
     connection,

@@ -1,7 +1,6 @@
 import { applyCollection } from "../../cluster/apply/collection.ts";
 import { collectionProblems } from "../../cluster/apply/preflight.ts";
 import { observeCollections } from "../../cluster/observe/collections.ts";
-import { warmMembers } from "../../cluster/warm.ts";
 import type { Connection } from "../../model/connection.ts";
 import type { CollectionState, IndexState } from "../../model/state.ts";
 import { canonicalCollection, indexIdentity } from "../../plan/canonical.ts";
@@ -110,6 +109,7 @@ export const shardedCollection = live<ShardedCollectionInputs, object>({
     const { connection, waitForBalance, ...desired } = news;
     const seen = await applyCollection(op, connection, desired, { previous, waitForBalance });
     op.progress("having every member serve a routed read");
+    const { warmMembers } = await import("../../cluster/warm.ts");
     await warmMembers(op, connection, [news.namespace]);
     return { ...news, ...seen, indexes: declaredOf(seen, news) };
   },
