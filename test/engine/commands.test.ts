@@ -43,7 +43,7 @@ async function adminOf(where: CommandHome): Promise<MongoClient> {
 describe("up", () => {
   test("O1: one command builds the reference cluster, verifies it and says how to connect", () => {
     expect(first, first.stdout + first.stderr).toMatchObject({ code: 0 });
-    for (const shown of ["shard0000", "shard0001", "mongos-alfa", "mongos-bravo", "Next:"]) {
+    for (const shown of ["configReplSet", "shard0000", "shard0001", "mongos", "Next:"]) {
       expect(first.stdout).toContain(shown);
     }
     expect(first.stdout).toMatch(/alfa +mongodb:\/\/application:<password>@127\.0\.0\.1:\d+/);
