@@ -1,6 +1,8 @@
 import * as pulumi from "@pulumi/pulumi";
 import type { Connection } from "../model/connection.ts";
+import { formatProblems } from "../model/problem.ts";
 import type { ClusterSpec } from "../model/spec.ts";
+import { remarks } from "../plan/remarks.ts";
 import { Balancer, ClusterDefaults, Database, Shard, ShardedCollection, User } from "./resources.ts";
 
 export interface ConstraintsArgs {
@@ -43,6 +45,7 @@ export class Constraints extends pulumi.ComponentResource {
   constructor(name: string, args: ConstraintsArgs, options?: pulumi.ComponentResourceOptions) {
     super("alfabravo:index:Constraints", name, {}, options);
     this.#args = args;
+    for (const remark of remarks(args.spec)) void pulumi.log.warn(formatProblems([remark]).trim(), this);
     this.#child = { parent: this, ...(args.deletedWith ? { deletedWith: args.deletedWith } : {}) };
 
     this.users = this.#users();
