@@ -5,7 +5,7 @@ import { ClusterCatalog } from "./catalog/catalog.ts";
 import type { CollectionRouting, DatabaseEntry } from "./catalog/entries.ts";
 import { allCommands } from "./commands/index.ts";
 import type { CommandRegistry, PrivilegeCheck } from "./commands/registry.ts";
-import { type ClientConnection, OperationContext } from "./context.ts";
+import { type ClientConnection, Deadline, OperationContext } from "./context.ts";
 import { CursorStore } from "./cursors/store.ts";
 import { isStale } from "./dispatch/retry.ts";
 import { ConfigGroup, type Hooks, ReplicaSetGroup, unshardedVersion } from "./dispatch/server-group.ts";
@@ -190,8 +190,9 @@ export class ClusterRouter implements Router {
     }
   }
 
-  /** Aborts the transaction on some shards, whatever they answer. */
-  async abortOn(ctx: OperationContext, shards: readonly string[]): Promise<void> {
+  /** Aborts the transaction on some shards, whatever they answer; waits no longer than two seconds. */
+  async abortOn(of: OperationContext, shards: readonly string[]): Promise<void> {
+    const ctx = new OperationContext(this, { session: of.session, deadline: Deadline.in(2_000) });
     await Promise.all(
       shards.map(async (id) => {
         try {

@@ -150,7 +150,8 @@ export class ReplicaSetGroup implements ServerGroup {
       } catch (error) {
         if (!(error instanceof NetworkError)) throw error;
         this.monitor.onNetworkError(host);
-        const inTransaction = ctx.inTransaction && this.#isShard;
+        // Statements of a transaction are never sent twice; its end may be.
+        const inTransaction = ctx.inTransaction && this.#isShard && options.commit !== true;
         const again =
           options.host === undefined && (error.beforeSending || (mayRepeat && !inTransaction && attempt < attempts));
         if (again && performance.now() < selectionEnd && ctx.deadline.left() > 0) continue;
@@ -172,7 +173,7 @@ export class ReplicaSetGroup implements ServerGroup {
         this.monitor.onNotPrimary(host);
         const again =
           options.host === undefined &&
-          !(ctx.inTransaction && this.#isShard) &&
+          (!(ctx.inTransaction && this.#isShard) || options.commit === true) &&
           (isRefusedBeforeStart(code) || mayRepeat) &&
           attempt < attempts + 4;
         if (again && performance.now() < selectionEnd) {
@@ -249,7 +250,7 @@ function isRetryableSession(ctx: OperationContext): boolean {
 }
 
 function networkLabels(ctx: OperationContext, options: RunOptions): string[] {
-  if (ctx.inTransaction) return options.commit === true ? [] : ["TransientTransactionError"];
+  if (ctx.inTransaction) return [options.commit === true ? "RetryableWriteError" : "TransientTransactionError"];
   return options.retryableWrite === true && isRetryableSession(ctx) ? ["RetryableWriteError"] : [];
 }
 
