@@ -46,14 +46,15 @@ export function backendFolder(backendUrl: string | undefined): string | undefine
  */
 export async function clearStaleLocks(folder: string, stack: string): Promise<number> {
   const locks = path.join(folder, "locks", "organization", projectName, stack);
-  const names = await readdir(locks).catch(() => []);
+  // Beside each file the backend keeps one with its attributes, `*.json.attrs`.
+  const names = (await readdir(locks).catch(() => [])).filter((name) => name.endsWith(".json"));
   let removed = 0;
   for (const name of names) {
     const file = path.join(locks, name);
     const lock = await readLock(file);
     if (!lock) continue;
     if (lock.hostname === hostname() && !(await isEngine(lock.pid))) {
-      await rm(file, { force: true });
+      await Promise.all([rm(file, { force: true }), rm(`${file}.attrs`, { force: true })]);
       removed += 1;
       continue;
     }

@@ -15,13 +15,14 @@ async function backendWith(lock: { pid: number; hostname: string }): Promise<{ f
   await mkdir(locks, { recursive: true });
   const file = path.join(locks, "0e0d.json");
   await writeFile(file, JSON.stringify({ ...lock, username: "me", timestamp: "2026-01-01T00:00:00Z" }));
+  await writeFile(`${file}.attrs`, JSON.stringify({ "user.content_type": "application/json" }));
   return { folder, file };
 }
 
 test("the lock of a process that is gone is removed", async () => {
   const { folder, file } = await backendWith({ pid: NO_PROCESS, hostname: hostname() });
   expect(await clearStaleLocks(folder, "local")).toBe(1);
-  expect(existsSync(file)).toBe(false);
+  expect(existsSync(file) || existsSync(`${file}.attrs`)).toBe(false);
 });
 
 test("a process id that another program uses now is no engine", async () => {
