@@ -47,7 +47,7 @@ export interface Placement {
  */
 export async function readPlacement(op: Operation, connection: Connection, namespace: Namespace): Promise<Placement> {
   return told(`read the chunks of ${namespace}`, connection.hosts.join(","), async () => {
-    const client = await op.connections.router(connection);
+    const client = await op.connections.reader(connection);
     const [[collection], tags, shards, version] = await Promise.all([
       readConfig(client, "collections", { _id: namespace as never }),
       readConfig(client, "tags", { ns: namespace }, { _id: 0, tag: 1, min: 1, max: 1 }),
@@ -123,7 +123,7 @@ export async function waitForCompliance(
   options: { readonly stallMillis?: number | undefined } = {},
 ): Promise<Placement> {
   const stallMillis = options.stallMillis ?? DEFAULT_STALL_MILLIS;
-  const client = await op.connections.router(connection);
+  const client = await op.connections.reader(connection);
   const begin = performance.now();
   let [changed, newsAt] = [begin, Number.NEGATIVE_INFINITY];
   let last = "";

@@ -8,9 +8,11 @@ const SERVER_SELECTION_MILLIS = 5_000;
 const CONNECT_MILLIS = 5_000;
 /**
  * Commands to a single member are all short; one that does not answer in this time is frozen or cut off.
- * Routers get no such bound: sharding a large collection takes as long as its index build. Their reads carry maxTimeMS.
+ * Changes through routers get no such bound: sharding a large collection takes as long as its index build.
  */
 const MEMBER_SOCKET_MILLIS = 30_000;
+/** Above every maxTimeMS of a read, so that the server's own answer comes first. */
+const READER_SOCKET_MILLIS = 20_000;
 
 /**
  * Clients that live as long as one operation. One process may serve many operations, so nothing is kept beyond it:
@@ -20,16 +22,30 @@ export class Connections implements AsyncDisposable {
   readonly #clients = new Map<string, Promise<MongoClient>>();
   #closed = false;
 
-  /** A connected client of the routers (or of the replica set that `connection` names). Cached by connection. */
+  /**
+   * A connected client of the routers (or of the replica set that `connection` names), for changes: it waits as long as
+   * a command takes. Cached by connection.
+   */
   router(connection: Connection): Promise<MongoClient> {
+    return this.#router(connection, undefined);
+  }
+
+  /** The same for reads, all of which are short: a router that is frozen or cut off does not hold it up for ever. */
+  reader(connection: Connection): Promise<MongoClient> {
+    return this.#router(connection, READER_SOCKET_MILLIS);
+  }
+
+  #router(connection: Connection, socketMillis: number | undefined): Promise<MongoClient> {
     const where = connection.hosts.join(",");
-    return this.#client(`router ${where}`, where, JSON.stringify(["router", connection]), async () => ({
+    const key = JSON.stringify(["router", connection, socketMillis]);
+    return this.#client(`router ${where}`, where, key, async () => ({
       uri: `mongodb://${where}/`,
       options: {
         ...(await clientOptions(connection.credential, connection.tlsCaFile)),
         ...(connection.replicaSet === undefined ? {} : { replicaSet: connection.replicaSet }),
         // With one host, a monitor that looks for more is of no use.
         ...(connection.replicaSet === undefined && connection.hosts.length === 1 ? { directConnection: true } : {}),
+        ...(socketMillis === undefined ? {} : { socketTimeoutMS: socketMillis }),
         maxPoolSize: 32,
       },
     }));

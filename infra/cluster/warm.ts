@@ -53,7 +53,7 @@ export async function warmMembers(
   options: WarmOptions = {},
 ): Promise<WarmResult[]> {
   return told("have every member serve a read", connection.hosts.join(","), async () => {
-    const client = await op.connections.router(connection);
+    const client = await op.connections.reader(connection);
     const shards = await observeShardHosts(op, connection);
     const members = new Map(shards.map(({ state, hosts }) => [state.name, hosts]));
     const zones = new Set(shards.flatMap(({ state }) => state.zones));

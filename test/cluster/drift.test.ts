@@ -243,6 +243,28 @@ describe("drift of a live cluster", () => {
     expect(JSON.stringify(unseen)).toMatch(/keyfile or password/i);
   });
 
+  it("could not tell, in time, when the router is frozen", async () => {
+    const { router } = reference.cluster;
+    router.process.freeze();
+    try {
+      await using op = new TestOperation();
+      const begin = performance.now();
+      const { changes, unseen } = await detectDrift(op, reference);
+      expect(changes).toEqual([]);
+      expect(unseen.map(({ path }) => path)).toEqual([
+        "balancer",
+        "collections",
+        "databases",
+        "defaults",
+        "shards",
+        "users",
+      ]);
+      expect(performance.now() - begin).toBeLessThan(30_000);
+    } finally {
+      router.process.thaw();
+    }
+  });
+
   it("never shows a password, whatever goes wrong", async () => {
     await using op = new TestOperation();
     const credential = {

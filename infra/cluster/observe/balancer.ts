@@ -7,7 +7,7 @@ import { readConfig } from "../metadata.ts";
 /** The balancer's settings; a chunk size that nobody has set is undefined. */
 export async function observeBalancer(op: Operation, connection: Connection): Promise<BalancerState> {
   return told("read the balancer's settings", connection.hosts.join(","), async () => {
-    const rows = await readConfig(await op.connections.router(connection), "settings");
+    const rows = await readConfig(await op.connections.reader(connection), "settings");
     const balancer = rows.find((row) => row._id === "balancer");
     const chunkSize = rows.find((row) => row._id === "chunksize")?.value;
     const window = balancer?.activeWindow as { start?: string; stop?: string } | undefined;

@@ -48,7 +48,7 @@ async function observe(
   also: readonly Namespace[] = [],
 ): Promise<CollectionReading> {
   return told("read the sharded collections", connection.hosts.join(","), async () => {
-    const client = await op.connections.router(connection);
+    const client = await op.connections.reader(connection);
     const where: Filter<Document> =
       only === undefined ? { _id: { $not: /^config\./ } as never } : { _id: { $in: only as never[] } };
     // An unsharded collection that the cluster keeps track of (8.0 on) is "unsplittable"; before 5.0 a dropped one leaves a row.

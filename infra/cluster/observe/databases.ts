@@ -7,7 +7,7 @@ import { readConfig } from "../metadata.ts";
 /** Every database but the server's own, with its primary shard, by name. */
 export async function observeDatabases(op: Operation, connection: Connection): Promise<DatabaseState[]> {
   return told("read the databases", connection.hosts.join(","), async () => {
-    const rows = await readConfig(await op.connections.router(connection), "databases", {
+    const rows = await readConfig(await op.connections.reader(connection), "databases", {
       _id: { $nin: ["config", "admin", "local"] as never[] },
     });
     return rows

@@ -7,7 +7,7 @@ import { admin, READ_MILLIS } from "../metadata.ts";
 /** The cluster-wide default read and write concern that are in effect, set or implied. */
 export async function observeDefaults(op: Operation, connection: Connection): Promise<ClusterDefaultsState> {
   return told("read the default read and write concern", connection.hosts.join(","), async () => {
-    const client = await op.connections.router(connection);
+    const client = await op.connections.reader(connection);
     const { defaultReadConcern, defaultWriteConcern } = await admin(client, {
       getDefaultRWConcern: 1,
       maxTimeMS: READ_MILLIS,

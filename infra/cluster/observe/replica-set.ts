@@ -66,11 +66,21 @@ export async function readReplicaSetConfig(
   if (newest) return newest.config;
   const failed = answers.filter((answer) => answer.kind === "error");
   if (failed.length === 0) return undefined;
+  // What lies beneath an error for people: the host is named here already.
+  const causes = failed.map(({ host, error }) => ({
+    host,
+    cause: error instanceof AlfabravoError && error.cause !== undefined ? error.cause : error,
+  }));
   throw new AlfabravoError(
-    `no member of the replica set ${address.name} shows its configuration: ${failed
-      .map(({ host, error }) => `${host}: ${error instanceof AlfabravoError ? error.message : describeError(error)}`)
+    `no member of the replica set ${address.name} shows its configuration: ${causes
+      .map(({ host, cause }) => `${host}: ${describeError(cause)}`)
       .join("; ")}`,
-    { where: address.name, next: "start its members, or correct their hosts and the keyfile, then run again" },
+    {
+      where: address.name,
+      next: causes.some(({ cause }) => hasCode(cause, Code.AuthenticationFailed))
+        ? "check that the keyfile or password is the one that its members were started with"
+        : "start its members, or correct their hosts, then run again",
+    },
   );
 }
 

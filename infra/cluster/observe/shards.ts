@@ -20,7 +20,7 @@ export interface ShardHosts {
 /** Like `observeShards`, with the members of each shard. */
 export async function observeShardHosts(op: Operation, connection: Connection): Promise<ShardHosts[]> {
   return told("read the shards", connection.hosts.join(","), async () => {
-    const rows = await readConfig(await op.connections.router(connection), "shards");
+    const rows = await readConfig(await op.connections.reader(connection), "shards");
     return rows.map(shardFromRow).sort((a, b) => (a.state.name < b.state.name ? -1 : 1));
   });
 }

@@ -8,7 +8,7 @@ import { admin, READ_MILLIS } from "../metadata.ts";
 /** Every user of the cluster (not those of single shards), with roles and without passwords. */
 export async function observeUsers(op: Operation, connection: Connection): Promise<UserState[]> {
   return told("read the users", connection.hosts.join(","), async () => {
-    const client = await op.connections.router(connection);
+    const client = await op.connections.reader(connection);
     const { users } = await admin(client, { usersInfo: { forAllDBs: true }, maxTimeMS: READ_MILLIS });
     return (users as Document[]).map(userFromInfo);
   });

@@ -17,7 +17,7 @@ export async function checkAvailability(op: Operation, facts: Facts, found: Find
           `the router ${router.host ?? router.name} in ${router.datacenter} does not serve: ${problem}`,
         );
       // A router that answers hello may still not reach the config servers.
-      const shards = await readConfig(await op.connections.router(connection), "shards", {}, { _id: 1 });
+      const shards = await readConfig(await op.connections.reader(connection), "shards", {}, { _id: 1 });
       found.saw(
         `${router.datacenter}: the router ${router.host ?? router.name} answers and knows ${count(shards.length, "shard")}`,
       );

@@ -75,7 +75,7 @@ function askRouters(op: Operation, spec: ClusterSpec, connection: Connection): P
     spec.routers.map(async (router): Promise<RouterFact> => {
       const own = router.host === undefined ? connection : { ...connection, hosts: [router.host] };
       try {
-        const client = await op.connections.router(own);
+        const client = await op.connections.reader(own);
         const hello = await admin(client, { hello: 1, maxTimeMS: READ_MILLIS });
         if (hello.msg === "isdbgrid") return { router, connection: own };
         return { router, connection: own, problem: "it is not a router" };

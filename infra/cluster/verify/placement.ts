@@ -114,7 +114,7 @@ export async function checkPlacement(op: Operation, facts: Facts, found: Finding
 }
 
 async function checkBalancerStatus(op: Operation, facts: Facts, namespace: string, found: Findings): Promise<void> {
-  const client = await op.connections.router(facts.connection);
+  const client = await op.connections.reader(facts.connection);
   const status = await admin(client, { balancerCollectionStatus: namespace, maxTimeMS: READ_MILLIS });
   if (status.balancerCompliant === true) found.saw(`${namespace}: the balancer calls it compliant`);
   else if (status.firstComplianceViolation === "zoneViolation") {

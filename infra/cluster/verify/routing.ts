@@ -23,7 +23,7 @@ export async function checkTargeting(op: Operation, facts: Facts, found: Finding
     const { database, collection } = splitNamespace(spec.namespace);
     const field = spec.datacenterField ?? "";
     const query = { [field]: value };
-    const db = (await op.connections.router(router.connection)).db(database);
+    const db = (await op.connections.reader(router.connection)).db(database);
     const commands = {
       find: { find: collection, filter: query },
       update: { update: collection, updates: [{ q: query, u: { $set: { alfabravo: 1 } }, multi: true }] },

@@ -19,7 +19,7 @@ const ATTEMPTS = 3;
 export async function checkUniqueness(op: Operation, facts: Facts, found: Findings): Promise<void> {
   const unique = facts.sharded.filter((spec) => spec.unique);
   if (unique.length === 0) found.saw("no collection has a unique shard key");
-  const client = await op.connections.router(facts.connection);
+  const client = await op.connections.reader(facts.connection);
   const tries = unique.flatMap((spec) => unusedKeys(spec).map((key) => ({ spec, ...key })));
   const seen = await mapConcurrently(tries, 8, async ({ spec, values, zone }) => {
     const where = `${spec.namespace}${zone === undefined ? "" : `, zone ${zone}`}`;
