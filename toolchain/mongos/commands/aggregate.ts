@@ -349,6 +349,10 @@ async function mergeOn(
       withHost: true,
       withWriteConcern: native,
       idempotent: !native,
+      // Collections that this shard must have: is it still the primary shard of the database?
+      ...(needsForeign.size > copies.size && parts.database.version !== undefined
+        ? { version: { databaseVersion: parts.database.version } }
+        : {}),
     });
     const cursor = new OwnedCursor(new SingleCursor(new RemoteCursor(plain, merger, db, reply)), temporary.splice(0));
     if (output !== undefined && (!native || crosses)) {
