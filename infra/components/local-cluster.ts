@@ -39,11 +39,21 @@ export interface LocalClusterArgs {
    */
   readonly oplogSizeMB?: number | undefined;
   /**
+   * Server parameters of each mongod that holds data, beside or in place of the defaults. The delay is that between a
+   * chunk's departure and the deletion of its old copy; until then it cannot come back, and 15 minutes, the server's
+   * default, are long where a cluster is tried out.
+   * @default { orphanCleanupDelaySecs: 10 }
+   * @example { logLevel: 1 }
+   */
+  readonly setParameters?: Readonly<Record<string, string | number | boolean>> | undefined;
+  /**
    * Whether `pulumi destroy` removes the data as well. It takes effect once an `up` has recorded it.
    * @default false
    */
   readonly purge?: boolean | undefined;
 }
+
+const SHARD_PARAMETERS = { orphanCleanupDelaySecs: 10 } as const;
 
 /** One process as people see it in a table. */
 export interface TopologyRow {
@@ -115,9 +125,12 @@ export class LocalCluster extends pulumi.ComponentResource {
 
   #mongod(set: ReplicaSetSpec, member: MemberSpec): void {
     const { wiredTigerCacheSizeGB, oplogSizeMB } = this.#args;
-    const role = set.role === "config" ? "configsvr" : "shardsvr";
-    const own = { program: "mongod", role, replicaSet: set.name, wiredTigerCacheSizeGB, oplogSizeMB } as const;
-    this.#process(member.name, own);
+    const settings = { replicaSet: set.name, wiredTigerCacheSizeGB, oplogSizeMB };
+    if (set.role === "config") this.#process(member.name, { program: "mongod", role: "configsvr", ...settings });
+    else {
+      const setParameters = { ...SHARD_PARAMETERS, ...this.#args.setParameters };
+      this.#process(member.name, { program: "mongod", role: "shardsvr", ...settings, setParameters });
+    }
   }
 
   #mongos(router: RouterSpec, configServers: ReplicaSet): void {
@@ -130,7 +143,7 @@ export class LocalCluster extends pulumi.ComponentResource {
     name: string,
     own: Pick<
       ConstructorParameters<typeof LocalProcess>[1],
-      "program" | "role" | "replicaSet" | "configdb" | "wiredTigerCacheSizeGB" | "oplogSizeMB"
+      "program" | "role" | "replicaSet" | "configdb" | "wiredTigerCacheSizeGB" | "oplogSizeMB" | "setParameters"
     >,
   ): void {
     const { binDir, dataDir, ports, purge, spec } = this.#args;

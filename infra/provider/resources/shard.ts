@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { applyShard, removeShard } from "../../cluster/apply/shard.ts";
 import type { Operation } from "../../cluster/context.ts";
 import { observeCollections } from "../../cluster/observe/collections.ts";
@@ -38,7 +39,7 @@ export const shard = live<ShardInputs, object>({
   async apply(op, news, previous) {
     const { hosts, connection, ...desired } = news;
     const seen = await applyShard(op, connection, { desired, hosts });
-    if (previous) await warmAll(op, connection);
+    if (previous && !isDeepStrictEqual(previous.zones, seen.zones)) await warmAll(op, connection);
     return { ...news, ...seen };
   },
 
