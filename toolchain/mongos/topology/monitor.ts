@@ -239,14 +239,16 @@ export class ReplicaSetMonitor {
     if (now !== undefined) return now;
     ctx.deadline.check();
     for (const member of this.#members.values()) member.wake?.();
-    const left = Math.min(limitMs, ctx.deadline.left());
+    // Decided now: a timer may fire a moment before its time, when the deadline is not yet over.
+    const endsByDeadline = ctx.deadline.left() <= limitMs;
+    const left = endsByDeadline ? ctx.deadline.left() : limitMs;
     const { promise, resolve, reject } = Promise.withResolvers<string>();
     const listener = (): void => {
       const host = choose();
       if (host !== undefined) resolve(host);
     };
     const timer = setTimeout(() => {
-      if (ctx.deadline.left() <= 1) reject(maxTimeExpired());
+      if (endsByDeadline) reject(maxTimeExpired());
       else
         reject(
           new CommandError(
