@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import path from "node:path";
 import { MARKER } from "../infra/cluster/process/folder.ts";
+import { stopAllServers } from "../infra/cluster/process/server-process.ts";
 import { AlfabravoError } from "../infra/model/problem.ts";
 import { createProgress } from "../toolchain/index.ts";
 import { findDeployment } from "./support/deployment.ts";
@@ -36,6 +37,8 @@ export async function down(options: DownOptions): Promise<number> {
       ...(run.stderr || run.stdout ? { cause: new Error(`${run.stdout}\n${run.stderr}`.trim()) } : {}),
     });
   }
+  // An update that was killed may have started servers that no state knows of; their folders tell.
+  await stopAllServers(folder);
   if (options.purge) await purge(folder);
   if (options.json) console.log(JSON.stringify({ stack: options.stack, data: options.purge ? "deleted" : folder }));
   else if (options.purge) console.log(`stack ${options.stack} is down, its data is deleted`);
