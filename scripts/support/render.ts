@@ -38,7 +38,7 @@ export function renderConnections(uris: Readonly<Record<string, string>>): strin
 
 /** The password of a connection string replaced; everything else is kept. */
 export function maskPassword(uri: string): string {
-  return uri.replace(/^(mongodb(?:\+srv)?:\/\/[^:@/]+:)[^@]*@/, "$1<password>@");
+  return uri.replace(/^(mongodb(?:\+srv)?:\/\/[^:@/]+:)[^@/]*@/, "$1<password>@");
 }
 
 /** `chat`: 2 datacenters, 2 shards, 2 sharded collections. */

@@ -5,8 +5,8 @@ import { AlfabravoError } from "../../infra/model/problem.ts";
 import { homeFolder, type Progress, prepareToolchain, toolEnvironment } from "../../toolchain/index.ts";
 import { forgetSaltOfLostState, hasStackState } from "../../toolchain/stack-settings.ts";
 import { type Engine, runEngine } from "./engine.ts";
+import { backendFolder, clearStaleLocks, hasPendingOperations, lockStack, restoreState } from "./killed-update.ts";
 import { projectRoot } from "./project.ts";
-import { backendFolder, clearStaleLocks, hasPendingOperations, lockStack } from "./stack-lock.ts";
 
 /** Installs what is missing and returns the engine with its environment. */
 export async function openEngine(progress: Progress): Promise<Engine> {
@@ -39,6 +39,9 @@ async function prepareStack(engine: Engine, stack: string, progress: Progress): 
   if (folder) {
     const removed = await clearStaleLocks(folder, stack);
     if (removed > 0) progress.log(`removed the lock of an update of stack ${stack} that was killed`);
+  }
+  if (folder && (await restoreState(folder, stack))) {
+    progress.log("the state was cut off while it was written; went back to the one before, what is there is adopted");
   }
   const known = hasStackState(backendUrl, stack);
   if (known === false) forgetSaltOfLostState(projectRoot, stack);

@@ -1,8 +1,9 @@
 /**
- * What a killed `pulumi up` leaves behind in a file backend, and how the next one gets past it:
- * a lock file whose process is gone, and operations that were begun and never reported.
+ * What a killed `pulumi up` leaves behind in a file backend, and how the next one gets past it: a lock file whose
+ * process is gone, a state file that was cut off in the middle, and operations that were begun and never reported.
  */
-import { readdir, readFile, rm } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { copyFile, readdir, readFile, rename, rm } from "node:fs/promises";
 import { hostname } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -69,9 +70,58 @@ export async function clearStaleLocks(folder: string, stack: string): Promise<nu
   return removed;
 }
 
+/**
+ * Puts the state before the last step in the place of one that was cut off while it was written. What that step did is
+ * found again by the next update, since every create adopts what is there. The broken file is kept beside it.
+ * @returns whether it had to be done
+ * @throws AlfabravoError when there is no whole state to go back to
+ */
+export async function restoreState(folder: string, stack: string): Promise<boolean> {
+  const file = stateFile(folder, stack);
+  if (!existsSync(file) || (await isWhole(file))) return false;
+  const broken = `${file}.broken`;
+  await rename(file, broken);
+  for (const backup of [`${file}.bak`, ...(await olderStates(folder, stack))]) {
+    if (!(await isWhole(backup))) continue;
+    await copyFile(backup, `${file}.new`);
+    await rename(`${file}.new`, file);
+    return true;
+  }
+  throw new AlfabravoError(
+    `the state of stack ${stack} was cut off while it was written, and no backup of it is whole`,
+    {
+      where: broken,
+      next: "run `up` once more: it starts from an empty state and adopts the processes, data and settings that are there",
+    },
+  );
+}
+
+/** Backups that the backend keeps of every update, the newest first: their names hold the time in nanoseconds. */
+async function olderStates(folder: string, stack: string): Promise<string[]> {
+  const backups = path.join(folder, "backups", projectName, stack);
+  const names = (await readdir(backups).catch(() => [])).filter((name) => name.endsWith(".json"));
+  return names
+    .sort()
+    .reverse()
+    .map((name) => path.join(backups, name));
+}
+
+async function isWhole(file: string): Promise<boolean> {
+  try {
+    JSON.parse(await readFile(file, "utf8"));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function stateFile(folder: string, stack: string): string {
+  return path.join(folder, "stacks", projectName, `${stack}.json`);
+}
+
 /** Whether an interrupted update left operations that were begun and never reported. */
 export async function hasPendingOperations(folder: string, stack: string): Promise<boolean> {
-  const file = path.join(folder, "stacks", projectName, `${stack}.json`);
+  const file = stateFile(folder, stack);
   const text = await readFile(file, "utf8").catch(() => undefined);
   if (!text) return false;
   const state = JSON.parse(text) as { checkpoint?: { latest?: { pending_operations?: unknown[] } } };
