@@ -174,7 +174,7 @@ function keyChangeRules(found: Collector, want: CollectionState, have: Collectio
       found.problem(
         `${namespace}.unique`,
         "the shard key and its uniqueness change at once",
-        "a shard key is refined or resharded in place, which keeps its uniqueness",
+        "a shard key is refined in place, which keeps its uniqueness",
         "change one of them",
       );
     } else if (refines) {
@@ -185,20 +185,14 @@ function keyChangeRules(found: Collector, want: CollectionState, have: Collectio
         "make the zone ranges fit the new key in the same declaration",
       );
     } else {
-      found.warn(
+      found.problem(
         `${namespace}.key`,
-        `the collection is resharded from ${keyText(have.key)} to ${keyText(key)}`,
-        "resharding copies every document and blocks writes for a moment at its end; nothing is dropped",
-        "check for free space of 1.2 times the collection on each shard",
+        `the shard key would change from ${keyText(have.key)} to ${keyText(key)}`,
+        "only a longer key with the same beginning is changed to in place; any other key copies every document, and that is not done unasked",
+        want.unique
+          ? "keep the key: the server reshards only to keys that are not unique"
+          : `keep the key, or run reshardCollection by hand and declare the new key then`,
       );
-      if (want.unique) {
-        found.problem(
-          `${namespace}.key`,
-          "a unique shard key cannot be resharded",
-          "the server reshards only to keys that are not unique",
-          "keep the key, or move the uniqueness to a proxy collection first",
-        );
-      }
     }
   } else if (want.unique !== have.unique) {
     found.problem(
