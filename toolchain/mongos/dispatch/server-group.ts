@@ -154,7 +154,8 @@ export class ReplicaSetGroup implements ServerGroup {
         const inTransaction = ctx.inTransaction && this.#isShard && options.commit !== true;
         const again =
           options.host === undefined && (error.beforeSending || (mayRepeat && !inTransaction && attempt < attempts));
-        if (again && performance.now() < selectionEnd && ctx.deadline.left() > 0) continue;
+        if (again) ctx.deadline.check();
+        if (again && performance.now() < selectionEnd) continue;
         throw new CommandError(errorCode.HostUnreachable, `${this.id}: ${error.message}`, {
           cause: error,
           labels: networkLabels(ctx, options),
