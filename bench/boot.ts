@@ -130,10 +130,14 @@ async function mongodbRunner(folder: string): Promise<number> {
   await mkdir(path.join(folder, "tmp"), { recursive: true });
   try {
     return await timed(() =>
-      run(process.execPath, [
-        ...[runner, "start", "-t", "sharded", "--shards", "2", "--secondaries", "2", "--binDir", binDir],
-        ...["--tmpDir", path.join(folder, "tmp"), "--logDir", path.join(folder, "tmp"), ...shared],
-      ]),
+      run(
+        process.execPath,
+        [
+          ...[runner, "start", "-t", "sharded", "--shards", "2", "--secondaries", "2", "--binDir", binDir],
+          ...["--tmpDir", path.join(folder, "tmp"), "--logDir", path.join(folder, "tmp"), ...shared],
+        ],
+        { timeout: DEADLINE_MILLIS },
+      ),
     );
   } finally {
     await run(process.execPath, [runner, "stop", ...shared]);

@@ -19,6 +19,8 @@ export interface RunOptions {
   readonly cwd?: string;
   /** In a process group of its own, so that the whole group can be killed. */
   readonly detached?: boolean;
+  /** Milliseconds after which it is ended with SIGTERM. */
+  readonly timeout?: number;
   readonly onStart?: (child: ChildProcess) => void;
 }
 
@@ -30,6 +32,7 @@ export function outcomeOf(program: string, args: readonly string[], options: Run
       env: { ...process.env, ...options.environment },
       stdio: ["ignore", "pipe", "pipe"],
       detached: options.detached ?? false,
+      ...(options.timeout === undefined ? {} : { timeout: options.timeout }),
     });
     let stdout = "";
     let stderr = "";

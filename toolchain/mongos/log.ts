@@ -15,6 +15,9 @@ export function closeLog(): void {
   fd = 1;
 }
 
+/** The ids under which tools look for these lines in a real server's log. */
+export const LogId = { buildInfo: 23403, waitingForConnections: 23016 } as const;
+
 /** Writes one line. Never pass secrets in. */
 export function log(
   severity: Severity,
@@ -22,12 +25,13 @@ export function log(
   message: string,
   attributes?: Readonly<Record<string, unknown>>,
   context = "mongos",
+  id = 0,
 ): void {
   const line = {
     t: { $date: new Date().toISOString() },
     s: severity,
     c: component,
-    id: 0,
+    id,
     ctx: context,
     msg: message,
     ...(attributes === undefined ? {} : { attr: attributes }),

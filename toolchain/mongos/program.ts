@@ -3,7 +3,7 @@ import { rmSync, writeFileSync } from "node:fs";
 import os from "node:os";
 import { checkPrivileges } from "./auth/authorization.ts";
 import { ClusterRouter } from "./cluster-router.ts";
-import { log, logTo } from "./log.ts";
+import { LogId, log, logTo } from "./log.ts";
 import { BadOptions, parseOptions, readKeyFile, usage } from "./options.ts";
 import { Dispatcher } from "./server/dispatcher.ts";
 import { Listener } from "./server/listener.ts";
@@ -22,6 +22,8 @@ async function start(): Promise<void> {
   }
   if (options.logPath !== undefined) logTo(options.logPath, options.logAppend);
   log("I", "CONTROL", standIn, { version: serverVersion, pid: process.pid, port: options.port, node: process.version });
+  const buildInfo = { version: serverVersion, modules: [], standIn: true };
+  log("I", "CONTROL", "Build Info", { buildInfo }, "initandlisten", LogId.buildInfo);
   const key = options.keyFile === undefined ? undefined : readKeyFile(options.keyFile);
   const router = new ClusterRouter(
     {
@@ -71,10 +73,11 @@ async function start(): Promise<void> {
   router
     .warm()
     .catch((error: unknown) => log("W", "SHARDING", "The list of shards is not known yet", { error: String(error) }));
-  await listener.listen(options.port, options.bindIp);
+  const port = await listener.listen(options.port, options.bindIp);
   reportUptime(router);
   if (options.pidFilePath !== undefined) writeFileSync(options.pidFilePath, `${process.pid}\n`);
-  log("I", "NETWORK", "Waiting for connections", { port: options.port, ssl: "off", bindIp: options.bindIp });
+  const listening = { port, ssl: "off", bindIp: options.bindIp };
+  log("I", "NETWORK", "Waiting for connections", listening, "listener", LogId.waitingForConnections);
 }
 
 /** Runs until a signal or the shutdown command; an impossible start ends the process (2 for bad flags, else 48). */

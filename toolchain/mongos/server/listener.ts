@@ -46,15 +46,20 @@ export class Listener {
     this.#onClose = onClose;
   }
 
-  async listen(port: number, addresses: readonly string[]): Promise<void> {
+  /** @returns the port, which the system chooses when `port` is 0 */
+  async listen(port: number, addresses: readonly string[]): Promise<number> {
+    let bound = port;
     for (const address of addresses) {
       const server = createServer({ noDelay: true }, (socket) => this.#accept(socket));
       const { promise, resolve, reject } = Promise.withResolvers<void>();
       server.once("error", reject);
-      server.listen(port, address, 1024, resolve);
+      server.listen(bound, address, 1024, resolve);
       await promise;
+      const at = server.address();
+      if (at !== null && typeof at === "object") bound = at.port;
       this.#servers.push(server);
     }
+    return bound;
   }
 
   close(): void {
