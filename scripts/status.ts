@@ -7,7 +7,7 @@ import { onCluster, openDeployment } from "./support/deployment.ts";
 import type { CommandOptions } from "./support/options.ts";
 import { exitCode } from "./support/outcome.ts";
 import { maskPassword, renderConnections, renderSummary } from "./support/render.ts";
-import { openEngine, readOutputs } from "./support/stack.ts";
+import { openEngine } from "./support/stack.ts";
 
 export interface StatusOptions extends CommandOptions {
   readonly showSecrets: boolean;
@@ -17,13 +17,11 @@ export interface StatusOptions extends CommandOptions {
 export async function status(options: StatusOptions): Promise<number> {
   const progress = createProgress({ json: options.json });
   const engine = await openEngine(progress);
-  const deployment = await openDeployment(engine, options.stack);
-  const outputs = await readOutputs(engine, options.stack, { showSecrets: true });
-  const uris = (outputs?.uris ?? {}) as Record<string, string>;
+  const { spec, uris, memberCredential, dataFolder } = await openDeployment(engine, options.stack);
   const shown = options.showSecrets
     ? uris
     : Object.fromEntries(Object.entries(uris).map(([name, uri]) => [name, maskPassword(uri)]));
-  const { spec, memberCredential, dataFolder } = deployment;
+
   const health = await onCluster(progress, "look at every process", (op) =>
     observeHealth(op, { spec, memberCredential }),
   );

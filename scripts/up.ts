@@ -10,7 +10,7 @@ import type { CommandOptions } from "./support/options.ts";
 import { exitCode } from "./support/outcome.ts";
 import { environmentOf } from "./support/project.ts";
 import { maskPassword, renderCheckTitles, renderConnections, renderSummary, renderVerdict } from "./support/render.ts";
-import { claimStack, openEngine, readOutputs } from "./support/stack.ts";
+import { claimStack, openEngine } from "./support/stack.ts";
 import { verdictCode, verifyDeployment } from "./verify.ts";
 
 export interface UpOptions extends CommandOptions {
@@ -26,8 +26,8 @@ export async function up(options: UpOptions): Promise<number> {
   const startedAt = performance.now();
   const progress = createProgress({ json: options.json });
   const engine = await openEngine(progress);
-  using _claim = await claimStack(engine, options.stack, progress);
-  const changedByHand = await differsFromState(engine, options.stack, progress);
+  using claim = await claimStack(engine, options.stack, progress);
+  const changedByHand = !claim.isNew && (await differsFromState(engine, options.stack, progress));
   progress.stop();
 
   const ask = !options.yes && environmentOf(options.stack) !== "local";
@@ -54,10 +54,10 @@ export async function up(options: UpOptions): Promise<number> {
 
   const deployment = await openDeployment(engine, options.stack);
   const checks: Check[] = options.verify ? await verifyDeployment(deployment, progress) : [];
-  const outputs = await readOutputs(engine, options.stack, { showSecrets: true });
   progress.stop();
-  const uris = Object.entries((outputs?.uris ?? {}) as Record<string, string>);
-  const masked = Object.fromEntries(uris.map(([datacenter, uri]) => [datacenter, maskPassword(uri)]));
+  const masked = Object.fromEntries(
+    Object.entries(deployment.uris).map(([datacenter, uri]) => [datacenter, maskPassword(uri)]),
+  );
   const elapsedMillis = Math.round(performance.now() - startedAt);
   const code = options.verify ? verdictCode(checks) : exitCode.fine;
   if (options.json) {

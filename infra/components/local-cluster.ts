@@ -98,16 +98,16 @@ export class LocalCluster extends pulumi.ComponentResource {
 
     const sets = [spec.configServers, ...spec.shards.map((shard) => shard.replicaSet)];
     for (const set of sets) for (const member of set.members) this.#mongod(set, member);
+    for (const router of spec.routers) this.#mongos(router);
     const configServers = this.#replicaSet(spec.configServers);
     const admin = this.#admin(configServers);
-    for (const router of spec.routers) this.#mongos(router, configServers);
     this.connection = this.#routers(admin);
 
     const constraints = new Constraints(
       name,
       {
         spec,
-        connection: this.connection,
+        connection: this.#routersAsMember(),
         shardHosts: Object.fromEntries(
           spec.shards.map((shard) => [shard.name, hostsOf(this.#replicaSet(shard.replicaSet))]),
         ),
@@ -133,9 +133,12 @@ export class LocalCluster extends pulumi.ComponentResource {
     }
   }
 
-  #mongos(router: RouterSpec, configServers: ReplicaSet): void {
-    const set = this.#args.spec.configServers.name;
-    const configdb = hostsOf(configServers).apply((hosts) => `${set}/${hosts.join(",")}`);
+  /** It is told where the config servers are, and waits by itself until they are a replica set. */
+  #mongos(router: RouterSpec): void {
+    const { name, members } = this.#args.spec.configServers;
+    const configdb = pulumi
+      .all(members.map((member) => this.#host(member.name)))
+      .apply((hosts) => `${name}/${hosts.join(",")}`);
     this.#process(router.name, { program: "mongos", role: "router", configdb });
   }
 
@@ -204,6 +207,17 @@ export class LocalCluster extends pulumi.ComponentResource {
         }),
       ),
     );
+  }
+
+  /**
+   * The routers, logged in as the members do. What is declared inside the cluster then waits for no user, and still holds
+   * when somebody has changed the administrator's password.
+   */
+  #routersAsMember(): pulumi.Output<Connection> {
+    const hosts = this.#args.spec.routers.map((router) => this.#host(router.name));
+    return pulumi
+      .all([pulumi.all(hosts), this.#memberCredential])
+      .apply(([list, credential]): Connection => ({ hosts: list, credential }));
   }
 
   #endpoints(): pulumi.Output<Record<string, string>> {

@@ -11,6 +11,8 @@ import { readOutputs } from "./stack.ts";
 
 export interface Deployment {
   readonly stack: string;
+  /** Connection strings of the application's user by datacenter, with its password. */
+  readonly uris: Readonly<Record<string, string>>;
   /** The declaration with the place of every process filled in. */
   readonly spec: ClusterSpec;
   readonly connection: Connection;
@@ -29,14 +31,10 @@ export async function openDeployment(engine: Engine, stack: string): Promise<Dep
 }
 
 export async function findDeployment(engine: Engine, stack: string): Promise<Deployment | undefined> {
-  const outputs = await readOutputs(engine, stack, { showSecrets: false });
+  const outputs = await readOutputs(engine, stack);
   if (!outputs) return undefined;
-  const { spec, keyfilePath, dataFolder } = outputs as {
-    spec?: ClusterSpec;
-    keyfilePath?: string;
-    dataFolder?: string;
-  };
-  if (!spec || !keyfilePath || !dataFolder) return undefined;
+  const { spec, uris, keyfilePath, dataFolder } = outputs as Partial<Deployment> & { keyfilePath?: string };
+  if (!spec || !uris || !keyfilePath || !dataFolder) return undefined;
   // The keyfile lies beside the data, readable by its owner alone: whoever may read it may already read everything.
   const keyfile = await readFile(keyfilePath, "utf8").catch((cause: unknown) => {
     throw new AlfabravoError("the cluster's keyfile cannot be read", {
@@ -47,7 +45,7 @@ export async function findDeployment(engine: Engine, stack: string): Promise<Dep
   });
   const credential: Credential = { kind: "keyfile", keyfile };
   const hosts = spec.routers.flatMap(({ host }) => host ?? []);
-  return { stack, spec, connection: { hosts, credential }, memberCredential: credential, dataFolder };
+  return { stack, spec, uris, connection: { hosts, credential }, memberCredential: credential, dataFolder };
 }
 
 /** Runs something on the live cluster, interruptible, and closes every connection afterwards. */

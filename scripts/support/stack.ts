@@ -18,22 +18,29 @@ export async function openEngine(progress: Progress): Promise<Engine> {
   };
 }
 
+/** The right to change a stack until it is disposed. */
+export interface StackClaim extends Disposable {
+  /** Nothing was ever deployed on it. */
+  readonly isNew: boolean;
+}
+
 /**
  * Makes the stack ready for an update: nobody else is at it, it exists, and nothing that a killed update left behind is
  * in the way. Disposing ends the claim on the stack.
  */
-export async function claimStack(engine: Engine, stack: string, progress: Progress): Promise<Disposable> {
+export async function claimStack(engine: Engine, stack: string, progress: Progress): Promise<StackClaim> {
   const release = await lockStack(homeFolder(projectRoot), stack);
   try {
-    await prepareStack(engine, stack, progress);
+    const isNew = await prepareStack(engine, stack, progress);
+    return { isNew, [Symbol.dispose]: release };
   } catch (error) {
     release();
     throw error;
   }
-  return { [Symbol.dispose]: release };
 }
 
-async function prepareStack(engine: Engine, stack: string, progress: Progress): Promise<void> {
+/** @returns whether the stack was made only now */
+async function prepareStack(engine: Engine, stack: string, progress: Progress): Promise<boolean> {
   const backendUrl = engine.environment.PULUMI_BACKEND_URL ?? process.env.PULUMI_BACKEND_URL;
   const folder = backendFolder(backendUrl);
   if (folder) {
@@ -49,6 +56,7 @@ async function prepareStack(engine: Engine, stack: string, progress: Progress): 
     await engineStep(engine, ["stack", "select", "--create", stack], `stack ${stack} could not be made`);
   }
   if (folder && (await hasPendingOperations(folder, stack))) await forgetPendingOperations(engine, stack, progress);
+  return known === false;
 }
 
 /**
@@ -83,14 +91,10 @@ async function engineStep(engine: Engine, args: readonly string[], failure: stri
   return run.stdout;
 }
 
-/** The stack's outputs, its secrets masked. Undefined when nothing is deployed. */
-export async function readOutputs(
-  engine: Engine,
-  stack: string,
-  options: { showSecrets: boolean },
-): Promise<Record<string, unknown> | undefined> {
-  const args = ["stack", "output", "--json", "-s", stack, ...(options.showSecrets ? ["--show-secrets"] : [])];
-  const run = await runEngine(engine, [...args, "--non-interactive"], "capture");
+/** The stack's outputs, its secrets in plain text: never print them whole. Undefined when nothing is deployed. */
+export async function readOutputs(engine: Engine, stack: string): Promise<Record<string, unknown> | undefined> {
+  const args = ["stack", "output", "--json", "--show-secrets", "--stack", stack, "--non-interactive"];
+  const run = await runEngine(engine, args, "capture");
   if (run.exitCode !== 0) return undefined;
   const outputs = JSON.parse(run.stdout) as Record<string, unknown>;
   return Object.keys(outputs).length > 0 ? outputs : undefined;
