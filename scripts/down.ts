@@ -1,16 +1,14 @@
 import { existsSync } from "node:fs";
-import { readdir, rm } from "node:fs/promises";
+import { readdir, rm, rmdir } from "node:fs/promises";
 import path from "node:path";
 import { MARKER } from "../infra/cluster/process/folder.ts";
 import { stopAllServers } from "../infra/cluster/process/server-process.ts";
 import { AlfabravoError } from "../infra/model/problem.ts";
 import { createProgress } from "../toolchain/index.ts";
-import { findDeployment } from "./support/deployment.ts";
-import { runEngine } from "./support/engine.ts";
+import { type Engine, runEngine } from "./support/engine.ts";
 import type { CommandOptions } from "./support/options.ts";
 import { exitCode } from "./support/outcome.ts";
-import { dataFolder } from "./support/project.ts";
-import { claimStack, openEngine } from "./support/stack.ts";
+import { claimStack, configuredDataFolder, openEngine, readOutputs } from "./support/stack.ts";
 
 export interface DownOptions extends CommandOptions {
   /** Delete the data folder too. */
@@ -21,9 +19,8 @@ export interface DownOptions extends CommandOptions {
 export async function down(options: DownOptions): Promise<number> {
   const progress = createProgress({ json: options.json });
   const engine = await openEngine(progress);
-  const deployment = await findDeployment(engine, options.stack).catch(() => undefined);
-  const folder = deployment?.dataFolder ?? dataFolder(options.stack);
   using _claim = await claimStack(engine, options.stack, progress);
+  const folder = await dataFolderOf(engine, options.stack);
   progress.stop();
   const run = await runEngine(
     engine,
@@ -39,10 +36,12 @@ export async function down(options: DownOptions): Promise<number> {
   }
   // An update that was killed may have started servers that no state knows of; their folders tell.
   await stopAllServers(folder);
-  if (options.purge) await purge(folder);
-  if (options.json) console.log(JSON.stringify({ stack: options.stack, data: options.purge ? "deleted" : folder }));
-  else if (options.purge) console.log(`stack ${options.stack} is down, its data is deleted`);
-  else {
+  const purged = options.purge && (await purge(folder));
+  if (options.json) console.log(JSON.stringify({ stack: options.stack, dataFolder: folder, purged }));
+  else if (options.purge) {
+    const data = purged ? `its data in ${folder} is deleted` : `there was no data to delete in ${folder}`;
+    console.log(`stack ${options.stack} is down; ${data}`);
+  } else {
     console.log(`stack ${options.stack} is down; its data stays in ${folder}`);
     console.log(
       "next: `npx alfabravo up` starts it again on the same data; `npx alfabravo down --purge` deletes the data",
@@ -51,12 +50,20 @@ export async function down(options: DownOptions): Promise<number> {
   return exitCode.fine;
 }
 
+/** What the last update recorded; when none got that far, or the keyfile is gone, what the settings say. */
+async function dataFolderOf(engine: Engine, stack: string): Promise<string> {
+  const recorded = (await readOutputs(engine, stack))?.dataFolder;
+  return typeof recorded === "string" ? recorded : configuredDataFolder(engine, stack);
+}
+
 /**
  * Deletes what the stack's processes have written, and nothing else: a data folder may have been set to one that holds
  * other things. Every folder of ours has a marker (infra/cluster/process/).
+ * @returns whether there was anything
  * @throws AlfabravoError naming what is not ours, which stays
  */
-async function purge(folder: string): Promise<void> {
+async function purge(folder: string): Promise<boolean> {
+  if (!existsSync(folder)) return false;
   const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
   for (const entry of entries) {
     const at = path.join(folder, entry.name);
@@ -65,8 +72,8 @@ async function purge(folder: string): Promise<void> {
   await rm(path.join(folder, "keyfile"), { force: true });
   const left = await readdir(folder).catch(() => []);
   if (left.length === 0) {
-    await rm(folder, { recursive: true, force: true });
-    return;
+    await rmdir(folder);
+    return true;
   }
   throw new AlfabravoError(`the data is deleted, but the folder holds other things: ${left.slice(0, 5).join(", ")}`, {
     where: folder,

@@ -88,8 +88,12 @@ export async function up(options: UpOptions): Promise<number> {
  * has the engine to read every resource again; one look at the whole costs a fraction of that.
  */
 async function differsFromState(engine: Engine, stack: string, progress: Progress): Promise<boolean> {
-  const deployment = await findDeployment(engine, stack).catch(() => undefined);
-  if (!deployment) return false;
+  const deployment = await findDeployment(engine, stack).catch((error: unknown) => {
+    progress.log(`what was deployed cannot be looked at: ${error instanceof Error ? error.message : String(error)}`);
+    return "unknown" as const;
+  });
+  if (deployment === undefined) return false;
+  if (deployment === "unknown") return true;
   const { spec, connection, memberCredential } = deployment;
   return onCluster(progress, "compare with the last update", async (op) => {
     const health = await observeHealth(op, { spec, memberCredential });

@@ -6,7 +6,7 @@ import { homeFolder, type Progress, prepareToolchain, toolEnvironment } from "..
 import { forgetSaltOfLostState, hasStackState } from "../../toolchain/stack-settings.ts";
 import { type Engine, runEngine } from "./engine.ts";
 import { backendFolder, clearStaleLocks, hasPendingOperations, lockStack, restoreState } from "./killed-update.ts";
-import { projectRoot } from "./project.ts";
+import { dataFolder, projectName, projectRoot } from "./project.ts";
 
 /** Installs what is missing and returns the engine with its environment. */
 export async function openEngine(progress: Progress): Promise<Engine> {
@@ -41,7 +41,7 @@ export async function claimStack(engine: Engine, stack: string, progress: Progre
 
 /** @returns whether the stack was made only now */
 async function prepareStack(engine: Engine, stack: string, progress: Progress): Promise<boolean> {
-  const backendUrl = engine.environment.PULUMI_BACKEND_URL ?? process.env.PULUMI_BACKEND_URL;
+  const backendUrl = backendOf(engine);
   const folder = backendFolder(backendUrl);
   if (folder) {
     const removed = await clearStaleLocks(folder, stack);
@@ -91,11 +91,33 @@ async function engineStep(engine: Engine, args: readonly string[], failure: stri
   return run.stdout;
 }
 
-/** The stack's outputs, its secrets in plain text: never print them whole. Undefined when nothing is deployed. */
+/**
+ * The stack's outputs, its secrets in plain text: never print them whole. Undefined when nothing is deployed.
+ * @throws AlfabravoError when they cannot be read, such as with another passphrase
+ */
 export async function readOutputs(engine: Engine, stack: string): Promise<Record<string, unknown> | undefined> {
-  const args = ["stack", "output", "--json", "--show-secrets", "--stack", stack, "--non-interactive"];
-  const run = await runEngine(engine, args, "capture");
-  if (run.exitCode !== 0) return undefined;
-  const outputs = JSON.parse(run.stdout) as Record<string, unknown>;
+  if (hasStackState(backendOf(engine), stack) === false) return undefined;
+  const text = await engineStep(
+    engine,
+    ["stack", "output", "--json", "--show-secrets", "--stack", stack],
+    `the outputs of stack ${stack} could not be read`,
+  );
+  const outputs = JSON.parse(text) as Record<string, unknown>;
   return Object.keys(outputs).length > 0 ? outputs : undefined;
+}
+
+/** Where the stack's processes keep their data, also when no update has recorded it: from the settings, or the default. */
+export async function configuredDataFolder(engine: Engine, stack: string): Promise<string> {
+  const all = await engineStep(
+    engine,
+    ["config", "--json", "--stack", stack],
+    `the settings of stack ${stack} could not be read`,
+  );
+  const settings = JSON.parse(all) as Record<string, { value?: string }>;
+  const set = settings[`${projectName}:dataDir`]?.value;
+  return set ? path.resolve(projectRoot, set) : dataFolder(stack);
+}
+
+function backendOf(engine: Engine): string | undefined {
+  return engine.environment.PULUMI_BACKEND_URL ?? process.env.PULUMI_BACKEND_URL;
 }
