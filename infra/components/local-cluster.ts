@@ -96,8 +96,10 @@ export class LocalCluster extends pulumi.ComponentResource {
     this.#keyfile = new Keyfile("keyfile", { path: this.keyfilePath, purge: args.purge }, { parent: this });
     this.#memberCredential = this.#keyfile.content.apply((keyfile): Credential => ({ kind: "keyfile", keyfile }));
 
-    const sets = [spec.configServers, ...spec.shards.map((shard) => shard.replicaSet)];
-    for (const set of sets) for (const member of set.members) this.#mongod(set, member);
+    const configProcesses = spec.configServers.members.map((member) => this.#mongod(spec.configServers, member, []));
+    for (const { replicaSet } of spec.shards) {
+      for (const member of replicaSet.members) this.#mongod(replicaSet, member, configProcesses);
+    }
     for (const router of spec.routers) this.#mongos(router);
     const configServers = this.#replicaSet(spec.configServers);
     const admin = this.#admin(configServers);
@@ -123,14 +125,17 @@ export class LocalCluster extends pulumi.ComponentResource {
     this.registerOutputs({});
   }
 
-  #mongod(set: ReplicaSetSpec, member: MemberSpec): void {
+  /**
+   * @param before the config servers, for a member of a shard: when it stops, it asks them once more, and waits 15 s for
+   * an answer when they are gone already. Starting after them costs nothing where cores are few: they become a replica
+   * set meanwhile.
+   */
+  #mongod(set: ReplicaSetSpec, member: MemberSpec, before: readonly LocalProcess[]): LocalProcess {
     const { wiredTigerCacheSizeGB, oplogSizeMB } = this.#args;
     const settings = { replicaSet: set.name, wiredTigerCacheSizeGB, oplogSizeMB };
-    if (set.role === "config") this.#process(member.name, { program: "mongod", role: "configsvr", ...settings });
-    else {
-      const setParameters = { ...SHARD_PARAMETERS, ...this.#args.setParameters };
-      this.#process(member.name, { program: "mongod", role: "shardsvr", ...settings, setParameters });
-    }
+    if (set.role === "config") return this.#process(member.name, { program: "mongod", role: "configsvr", ...settings });
+    const setParameters = { ...SHARD_PARAMETERS, ...this.#args.setParameters };
+    return this.#process(member.name, { program: "mongod", role: "shardsvr", ...settings, setParameters }, before);
   }
 
   /** It is told where the config servers are, and waits by itself until they are a replica set. */
@@ -148,15 +153,17 @@ export class LocalCluster extends pulumi.ComponentResource {
       ConstructorParameters<typeof LocalProcess>[1],
       "program" | "role" | "replicaSet" | "configdb" | "wiredTigerCacheSizeGB" | "oplogSizeMB" | "setParameters"
     >,
-  ): void {
+    dependsOn: readonly LocalProcess[] = [],
+  ): LocalProcess {
     const { binDir, dataDir, ports, purge, spec } = this.#args;
     const keyfile = this.#keyfile.path;
     const process = new LocalProcess(
       name,
       { ...own, cluster: spec.name, name, binDir, dataDir, port: ports?.[name], keyfile, purge },
-      { parent: this },
+      { parent: this, dependsOn: [...dependsOn] },
     );
     this.#processes.set(name, process);
+    return process;
   }
 
   #replicaSet(set: ReplicaSetSpec): ReplicaSet {
