@@ -115,6 +115,13 @@ test("a read from primaries ends at its time limit", async () => {
   expect(ms).toBeLessThan(4_000);
 });
 
+test("allowPartialResults gives what can be had, and says so", async () => {
+  const reply = await client.db("chat").command({ find: "messages", allowPartialResults: true, maxTimeMS: 1_500 });
+  expect(reply.cursor.partialResultsReturned).toBe(true);
+  const datacenters = reply.cursor.firstBatch.map(({ datacenter }: { datacenter: string }) => datacenter);
+  expect(new Set(datacenters)).toEqual(new Set(["bravo"]));
+});
+
 test("metadata cannot change, but can be read", async () => {
   const maxTimeMS = 1_500;
   const admin = client.db("admin");
