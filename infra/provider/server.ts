@@ -32,6 +32,8 @@ export interface ServerOptions {
 }
 
 const PACKAGE = "alfabravo";
+/** How long an act has to end by itself once it is told to, in milliseconds. */
+const ABORT_MILLIS = 1_000;
 
 export class ProviderServer {
   readonly #version: string;
@@ -259,10 +261,30 @@ export class ProviderServer {
       signal: AbortSignal.any([this.#stopped.signal, timeout.signal]),
     };
     try {
-      return await act(op, this.#resource(urn));
+      return await endedBy(op.signal, act(op, this.#resource(urn)));
     } finally {
       clearTimeout(timer);
     }
+  }
+}
+
+/**
+ * The act's outcome, or the reason of the abort when that comes first: a command in flight hears of no signal. Its own
+ * end is then nobody's business any more.
+ */
+async function endedBy<T>(signal: AbortSignal, act: Promise<T>): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  // An act that waits for the signal itself says more of where it was; it gets a turn to do so.
+  const abort = () => setTimeout(() => reject(signal.reason), ABORT_MILLIS);
+  if (signal.aborted) abort();
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    return await Promise.race([act, promise]);
+  } finally {
+    signal.removeEventListener("abort", abort);
+    // What loses may still fail.
+    act.catch(() => {});
+    promise.catch(() => {});
   }
 }
 

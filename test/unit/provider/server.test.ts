@@ -43,6 +43,7 @@ const thing: Resource<Inputs, State> = {
     if (news.name === "wait") {
       await new Promise((_, reject) => op.signal.addEventListener("abort", () => reject(op.signal.reason)));
     }
+    if (news.name === "deaf") await new Promise(() => {});
     if (news.name === "bad")
       throw new AlfabravoError("bad things cannot be", { where: "here", next: "choose another" });
     const state = { ...news, token: `token of ${news.name}` };
@@ -248,6 +249,17 @@ describe("create, update, read, delete", () => {
       .setTimeout(0.05)
       .setProperties(map({ name: "wait", size: 1 }));
     await expect(ask((done) => client.create(request, done))).rejects.toThrow(/did not end within 0.05 s/);
+  });
+
+  test("both end what hears of no signal, too", async () => {
+    const request = new providerMessages.CreateRequest()
+      .setUrn(URN)
+      .setTimeout(0.05)
+      .setProperties(map({ name: "deaf", size: 1 }));
+    await expect(ask((done) => client.create(request, done))).rejects.toThrow(/did not end within 0.05 s/);
+    const waiting = expect(create({ name: "deaf", size: 1 })).rejects.toThrow(/was stopped before it was done/);
+    await ask((done) => client.cancel(new emptyMessages.Empty(), done));
+    await waiting;
   });
 });
 
