@@ -160,6 +160,46 @@ export function indexIdentity(index: Pick<IndexState, "key" | "collation">): str
   return collation ? `{${key}} ${collation}` : `{${key}}`;
 }
 
+/** Which observed index is which desired one; several may share one identity. */
+export interface IndexPairs {
+  readonly pairs: readonly { readonly desired: IndexState; readonly observed: IndexState }[];
+  /** Desired indexes that are not there. */
+  readonly missing: readonly IndexState[];
+  /** Observed indexes that are none of the desired ones. */
+  readonly others: readonly IndexState[];
+}
+
+/** What the server builds an index by, besides its identity: since 5.0 indexes that differ in it live side by side. */
+export function sameBuild(a: IndexState, b: IndexState): boolean {
+  return a.unique === b.unique && a.sparse === b.sparse && a.partialFilterExpression === b.partialFilterExpression;
+}
+
+/**
+ * Which observed index is which desired one. Of those with the same key and collation it is the one that is built the
+ * same way, else the one of that name: an index that someone else made on the same key is not ours.
+ *
+ * @param desired in canonical form, as `observed`
+ */
+export function pairIndexes(desired: readonly IndexState[], observed: readonly IndexState[]): IndexPairs {
+  const twins = new Map<IndexState, IndexState>();
+  const free = new Set(observed);
+  const groups = Map.groupBy(observed, indexIdentity);
+  const rules = [sameBuild, (a: IndexState, b: IndexState) => a.name === b.name];
+  for (const matches of rules) {
+    for (const index of desired.filter((one) => !twins.has(one))) {
+      const twin = groups.get(indexIdentity(index))?.find((other) => free.has(other) && matches(index, other));
+      if (!twin) continue;
+      twins.set(index, twin);
+      free.delete(twin);
+    }
+  }
+  return {
+    pairs: [...twins].map(([index, twin]) => ({ desired: index, observed: twin })),
+    missing: desired.filter((index) => !twins.has(index)),
+    others: observed.filter((index) => free.has(index)),
+  };
+}
+
 /** Results of `canonicalCollection`: they need no second round, and there may be thousands with thousands of ranges. */
 const canonicalCollections = new WeakSet<CollectionState>();
 
@@ -174,7 +214,7 @@ export function canonicalCollection(collection: CollectionState): CollectionStat
     indexes: indexes
       .filter((index) => !sameKey(index.key, [{ field: "_id", kind: 1 }]))
       .map(canonicalIndex)
-      .sort(byText(indexIdentity)),
+      .sort(byText((index) => `${indexIdentity(index)} ${index.name}`)),
     balancing,
     chunkSizeMiB,
   });

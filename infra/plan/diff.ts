@@ -22,6 +22,7 @@ import {
   canonicalSnapshot,
   canonicalUser,
   indexIdentity,
+  pairIndexes,
   roleIdentity,
   userIdentity,
 } from "./canonical.ts";
@@ -183,20 +184,27 @@ export function diffCollection(desired: CollectionState, observed: CollectionSta
       changes.field(`${path}.zone`, a.zone, b.zone);
     },
   );
-  changes.items(
-    "indexes",
-    { desired: want.indexes, observed: alignCollations(want.indexes, have.indexes) },
-    indexIdentity,
-    (path, a: IndexState, b: IndexState) => {
-      for (const field of ["unique", "sparse", "hidden", "expireAfterSeconds", "partialFilterExpression"] as const) {
-        changes.field(`${path}.${field}`, a[field], b[field]);
-      }
-    },
-    "seen",
-  );
+  diffIndexes(changes, want.indexes, alignCollations(want.indexes, have.indexes));
   changes.field("balancing", want.balancing, have.balancing);
   changes.managed("chunkSizeMiB", want.chunkSizeMiB, have.chunkSizeMiB);
   return changes.list;
+}
+
+/** An index is named by its identity; where several share one, by its name as well. */
+function diffIndexes(changes: Changes, desired: readonly IndexState[], observed: readonly IndexState[]): void {
+  const { pairs, missing, others } = pairIndexes(desired, observed);
+  const sharing = Map.groupBy([...desired, ...others], indexIdentity);
+  const pathOf = (index: IndexState) => {
+    const identity = indexIdentity(index);
+    return `indexes[${(sharing.get(identity)?.length ?? 0) > 1 ? `${identity} ${index.name}` : identity}]`;
+  };
+  for (const index of missing) changes.create(pathOf(index), index);
+  for (const pair of pairs) {
+    for (const field of ["unique", "sparse", "hidden", "expireAfterSeconds", "partialFilterExpression"] as const) {
+      changes.field(`${pathOf(pair.desired)}.${field}`, pair.desired[field], pair.observed[field]);
+    }
+  }
+  for (const index of others) changes.seen(pathOf(index), index);
 }
 
 export function diffBalancer(desired: BalancerState, observed: BalancerState | undefined): Change[] {

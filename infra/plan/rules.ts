@@ -22,6 +22,7 @@ import {
   canonicalReplicaSet,
   canonicalSnapshot,
   indexIdentity,
+  pairIndexes,
 } from "./canonical.ts";
 import { type ObservedConfig, planReconfig } from "./reconfig.ts";
 
@@ -113,11 +114,11 @@ export function collectionRules(
     );
   }
   const present = alignCollations(want.indexes, have.indexes);
-  for (const index of want.indexes) {
-    const twin = present.find((other) => indexIdentity(other) === indexIdentity(index));
-    if (twin) indexChangeRules(found, namespace, index, twin);
-    const namesake = present.find((other) => other.name === index.name && other !== twin);
-    if (namesake && !twin) {
+  const { pairs, missing } = pairIndexes(want.indexes, present);
+  for (const pair of pairs) indexChangeRules(found, namespace, pair.desired, pair.observed);
+  for (const index of missing) {
+    const namesake = present.find((other) => other.name === index.name);
+    if (namesake) {
       found.problem(
         `${namespace}.indexes[${indexIdentity(index)}]`,
         `the name ${index.name} belongs to the index on ${keyText(namesake.key)}`,
@@ -277,8 +278,16 @@ export function replicaSetRules(
   return found;
 }
 
-/** Rules for shards: what a zone loses, and where a name has moved to. */
-export function shardRules(desired: readonly ShardState[], observed: readonly ShardState[]): Findings {
+/**
+ * Rules for shards: what a zone loses, and where a name has moved to.
+ *
+ * @param empty names of shards that are known to own no part of any collection
+ */
+export function shardRules(
+  desired: readonly ShardState[],
+  observed: readonly ShardState[],
+  empty: ReadonlySet<string> = new Set(),
+): Findings {
   const found = new Collector();
   const before = new Map(observed.map((shard) => [shard.name, shard]));
   for (const shard of desired) {
@@ -298,17 +307,27 @@ export function shardRules(desired: readonly ShardState[], observed: readonly Sh
         path,
         "it is being drained",
         "a draining shard gets no documents and leaves when it is empty",
-        "applying stops the draining; remove the shard from the declaration to let it go on",
+        "applying is refused meanwhile: let the removal finish, or stop it by hand; to let it go for good remove it from the declaration",
       );
     }
     const lost = now.zones.filter((zone) => !shard.zones.includes(zone));
     const gained = shard.zones.filter((zone) => !now.zones.includes(zone));
     if (lost.length > 0 && gained.length > 0 && lost.length === now.zones.length) {
-      found.warn(
+      const message = `its zones change from ${now.zones.join(", ")} to ${shard.zones.join(", ")}`;
+      if (empty.has(shard.name)) {
+        found.warn(
+          `${path}.zones`,
+          `${message}; it holds no data yet`,
+          "the zones of a shard say where its documents live",
+          "nothing has to move; keep the zones if that is not meant",
+        );
+        continue;
+      }
+      found.problem(
         `${path}.zones`,
-        `its zones change from ${now.zones.join(", ")} to ${shard.zones.join(", ")}`,
-        "all its zoned documents would move; names of shards are identities, and counted shards are numbered anew when a datacenter is added",
-        "if that is not meant, list the shards with their names and homes",
+        `${message}: all its zoned documents would move`,
+        "counted shards are named by their position, so adding a datacenter or swapping the order moves names to other homes",
+        "list the shards with their names and homes, as they are",
       );
     }
   }

@@ -32,11 +32,12 @@ function positions(text: string, root: object): Path | undefined {
   let here: unknown = root;
   while (rest !== "") {
     if (Array.isArray(here)) {
-      const item = here.findIndex((candidate) => rest.startsWith(`[${identityOf(candidate)}]`));
+      const texts = here.map((candidate) => identitiesOf(candidate).find((text) => rest.startsWith(`[${text}]`)));
+      const item = texts.findIndex((text) => text !== undefined);
       if (item < 0) return undefined;
       path.push(item);
       here = here[item];
-      rest = rest.slice(identityOf(here).length + 2);
+      rest = rest.slice((texts[item] ?? "").length + 2);
       continue;
     }
     const name = nextName(rest.replace(/^\./, ""), here);
@@ -60,7 +61,14 @@ function firstField(text: string): Path {
   return [/^[^.[]+/.exec(text)?.[0] ?? "state"];
 }
 
-/** What the planner calls an item of a list (plan/canonical.ts). */
+/** What the planner calls an item of a list. An index that shares its identity is called by its name as well. */
+function identitiesOf(item: unknown): string[] {
+  const identity = identityOf(item);
+  const isIndex = isRecord(item) && Array.isArray(item.key) && typeof item.name === "string";
+  return isIndex ? [identity, `${identity} ${item.name}`] : [identity];
+}
+
+/** See plan/canonical.ts. */
 function identityOf(item: unknown): string {
   if (!isRecord(item)) return String(item);
   const { host, min, role, database, key } = item;

@@ -53,7 +53,10 @@ function applyTo(resource: Fields, change: Change): Fields {
   if (!match) return setAt(resource, change.path.split("."), change.desired);
   const [, list = "", identity = "", field, rest] = match;
   const items = (resource[list] ?? []) as readonly Fields[];
-  const index = items.findIndex((item) => ITEMS[list]?.(item as never) === identity);
+  const index = items.findIndex((item) => {
+    const text = ITEMS[list]?.(item as never);
+    return text === identity || (list === "indexes" && `${text} ${item.name}` === identity);
+  });
   if (field === undefined) {
     if (change.action === "create") {
       if (index >= 0) throw new Error(`${change.path} is there already`);

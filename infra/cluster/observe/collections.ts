@@ -8,7 +8,7 @@ import type { Operation } from "../context.ts";
 import { asAlfabravoError, told } from "../errors.ts";
 import { readConfig } from "../metadata.ts";
 import { serverVersion } from "../server-version.ts";
-import { indexFromInfo, readIndexes } from "./indexes.ts";
+import { indexFromInfo, readIndexes, readOwners } from "./indexes.ts";
 
 /**
  * Sharded collections with their key, zone ranges, indexes and balancing; in bulk.
@@ -61,7 +61,13 @@ async function observe(
     const shardedRows = new Map(rows.map((row) => [String(row._id), row]));
     const ranges = Map.groupBy(tags, (row) => String(row.ns));
     const names = [...new Set([...shardedRows.keys(), ...also])].sort();
-    const { indexes, unseen } = await readIndexes(client, version, names, op.progress);
+    const { indexes, unseen } = await readIndexes(
+      client,
+      version,
+      names,
+      await readOwners(client, version, rows),
+      op.progress,
+    );
     const collections = names.flatMap((namespace): CollectionState[] => {
       const row = shardedRows.get(namespace);
       const infos = indexes.get(namespace);

@@ -19,16 +19,23 @@ export interface IndexReading {
   readonly unseen: ReadonlyMap<Namespace, unknown>;
 }
 
-/** Reads the indexes of many collections. */
+/** For each sharded collection, the shards that own a part of it. */
+export type Owners = ReadonlyMap<Namespace, ReadonlySet<string>>;
+
+/**
+ * Reads the indexes of many collections. One that is missing on a shard that owns a part of its collection does not
+ * count: there it neither speeds up a query nor forbids a duplicate.
+ */
 export async function readIndexes(
   client: MongoClient,
   version: ServerVersion,
   namespaces: readonly Namespace[],
+  owners: Owners,
   progress: (text: string) => void,
 ): Promise<IndexReading> {
   if (version.hasListCatalog && namespaces.length >= CATALOG_FROM) {
     try {
-      return { indexes: await readCatalog(client, new Set(namespaces)), unseen: new Map() };
+      return { indexes: await readCatalog(client, new Set(namespaces), owners), unseen: new Map() };
     } catch (error) {
       progress(`the catalog cannot be read at once (${describeError(error)}); asking collection by collection`);
     }
@@ -44,7 +51,9 @@ export async function readIndexes(
     }
     try {
       const found = await listIndexes(client, namespace);
-      if (found) indexes.set(namespace, found);
+      if (!found) return;
+      const shards = owners.get(namespace) ?? new Set();
+      indexes.set(namespace, shards.size > 1 ? await whole(client, namespace, found, shards) : found);
     } catch (error) {
       unseen.set(namespace, error);
       outOfReach = error;
@@ -71,27 +80,98 @@ export async function listIndexes(client: MongoClient, namespace: Namespace): Pr
   }
 }
 
-/** Every shard tells of every collection that it holds a part of; an index counts when any of them has it. */
-async function readCatalog(client: MongoClient, wanted: ReadonlySet<Namespace>): Promise<Map<Namespace, Document[]>> {
+/** Those of the indexes that all shards have, ready. The list of a sharded collection comes from one shard only. */
+async function whole(
+  client: MongoClient,
+  namespace: Namespace,
+  found: readonly Document[],
+  shards: ReadonlySet<string>,
+): Promise<Document[]> {
+  const { database, collection } = splitNamespace(namespace);
+  const stats = await client
+    .db(database)
+    .collection(collection, { readPreference: "primaryPreferred" })
+    .aggregate<{ name: string; shard?: string; building?: boolean }>(
+      [{ $indexStats: {} }, { $project: { _id: 0, name: 1, shard: 1, building: 1 } }],
+      { maxTimeMS: READ_MILLIS },
+    )
+    .toArray();
+  const on = Map.groupBy(
+    stats.filter(({ building }) => building !== true),
+    ({ name }) => name,
+  );
+  return found.filter((index) => {
+    const has = new Set(on.get(String(index.name))?.map(({ shard }) => shard));
+    return [...shards].every((shard) => has.has(shard));
+  });
+}
+
+/** Which shards own a part of each sharded collection, in one question. */
+export async function readOwners(
+  client: MongoClient,
+  version: ServerVersion,
+  rows: readonly Document[],
+): Promise<Owners> {
+  const by = version.chunksNameCollectionBy;
+  const idOf = (row: Document) => (by === "uuid" ? row.uuid : row._id);
+  const names = new Map(rows.map((row) => [String(idOf(row)), String(row._id)]));
+  const owners = new Map<Namespace, Set<string>>();
+  if (rows.length === 0) return owners;
+  const pairs = await client
+    .db("config")
+    .collection("chunks", { readPreference: "primaryPreferred", readConcern: { level: "majority" } })
+    .aggregate<{ _id: { of: unknown; shard: string } }>(
+      [{ $match: { [by]: { $in: rows.map(idOf) } } }, { $group: { _id: { of: `$${by}`, shard: "$shard" } } }],
+      { maxTimeMS: READ_MILLIS },
+    )
+    .toArray();
+  for (const { _id } of pairs) {
+    const namespace = names.get(String(_id.of));
+    if (namespace === undefined) continue;
+    const shards = owners.get(namespace) ?? new Set();
+    owners.set(namespace, shards.add(_id.shard));
+  }
+  return owners;
+}
+
+/**
+ * Every shard tells of every collection that it holds a part of, even of an empty one that is left of what has moved
+ * away. Of a collection that is not sharded only one shard knows.
+ */
+async function readCatalog(
+  client: MongoClient,
+  wanted: ReadonlySet<Namespace>,
+  owners: Owners,
+): Promise<Map<Namespace, Document[]>> {
   const rows = await client
     .db("admin")
-    .aggregate<{ ns: string; indexes?: { spec: Document }[] }>(
+    .aggregate<{ ns: string; shard?: string; indexes?: { spec: Document; ready?: boolean }[] }>(
       [
         { $listCatalog: {} },
         { $match: { type: "collection" } },
-        { $project: { _id: 0, ns: 1, indexes: "$md.indexes" } },
+        { $project: { _id: 0, ns: 1, shard: 1, indexes: "$md.indexes" } },
       ],
       { maxTimeMS: READ_MILLIS, cursor: { batchSize: 20_000 } },
     )
     .toArray();
-  const found = new Map<Namespace, Map<string, Document>>();
-  for (const { ns, indexes } of rows) {
+  const found = new Map<Namespace, Map<string, { spec: Document; shards: Set<string> }>>();
+  for (const { ns, shard, indexes } of rows) {
     if (!wanted.has(ns)) continue;
-    const known = found.get(ns) ?? new Map<string, Document>();
-    for (const { spec } of indexes ?? []) known.set(String(spec.name), spec);
+    const known = found.get(ns) ?? new Map<string, { spec: Document; shards: Set<string> }>();
+    for (const { spec, ready } of indexes ?? []) {
+      if (ready === false) continue;
+      const entry = known.get(String(spec.name)) ?? { spec, shards: new Set() };
+      known.set(String(spec.name), { ...entry, shards: entry.shards.add(String(shard)) });
+    }
     found.set(ns, known);
   }
-  return new Map([...found].map(([ns, indexes]) => [ns, [...indexes.values()]]));
+  return new Map(
+    [...found].map(([ns, indexes]) => {
+      const all = [...(owners.get(ns) ?? [])];
+      const present = [...indexes.values()].filter(({ shards }) => all.every((shard) => shards.has(shard)));
+      return [ns, present.map(({ spec }) => spec)];
+    }),
+  );
 }
 
 /** An index as `listIndexes` describes it, in the project's terms. */

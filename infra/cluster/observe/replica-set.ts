@@ -30,6 +30,9 @@ export async function observeReplicaSet(
   return config && replicaSetFromConfig(config);
 }
 
+/** No member shows a configuration, and at least one could not be asked. */
+export class NoConfigError extends AlfabravoError {}
+
 /** What one member answered. */
 type Answer =
   | { readonly kind: "config"; readonly host: string; readonly config: Document; readonly primary: boolean }
@@ -71,7 +74,7 @@ export async function readReplicaSetConfig(
     host,
     cause: error instanceof AlfabravoError && error.cause !== undefined ? error.cause : error,
   }));
-  throw new AlfabravoError(
+  throw new NoConfigError(
     `no member of the replica set ${address.name} shows its configuration: ${causes
       .map(({ host, cause }) => `${host}: ${describeError(cause)}`)
       .join("; ")}`,

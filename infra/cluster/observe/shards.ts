@@ -4,11 +4,27 @@ import { normaliseHost } from "../../model/host.ts";
 import type { ShardState } from "../../model/state.ts";
 import type { Operation } from "../context.ts";
 import { told } from "../errors.ts";
-import { readConfig } from "../metadata.ts";
+import { READ_MILLIS, readConfig } from "../metadata.ts";
 
 /** Every shard of the cluster, by name. */
 export async function observeShards(op: Operation, connection: Connection): Promise<ShardState[]> {
   return (await observeShardHosts(op, connection)).map(({ state }) => state);
+}
+
+/** Whether a shard owns a part of a sharded collection, those of the server itself left out. */
+export async function ownsChunks(op: Operation, connection: Connection, shard: string): Promise<boolean> {
+  return told(`read the chunks of ${shard}`, connection.hosts.join(","), async () => {
+    const client = await op.connections.reader(connection);
+    const own = await readConfig(client, "collections", { _id: /^config\./ as never }, { uuid: 1 });
+    const chunk = await client
+      .db("config")
+      .collection("chunks", { readPreference: "primaryPreferred", readConcern: { level: "majority" } })
+      .findOne(
+        { shard, uuid: { $nin: own.map(({ uuid }) => uuid) }, ns: { $not: /^config\./ } },
+        { projection: { _id: 1 }, maxTimeMS: READ_MILLIS },
+      );
+    return chunk !== null;
+  });
 }
 
 export interface ShardHosts {

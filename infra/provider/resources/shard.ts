@@ -2,10 +2,12 @@ import { isDeepStrictEqual } from "node:util";
 import { applyShard, removeShard } from "../../cluster/apply/shard.ts";
 import type { Operation } from "../../cluster/context.ts";
 import { observeCollections } from "../../cluster/observe/collections.ts";
-import { observeShards } from "../../cluster/observe/shards.ts";
+import { observeShards, ownsChunks } from "../../cluster/observe/shards.ts";
 import type { Connection } from "../../model/connection.ts";
+import { formatProblems } from "../../model/problem.ts";
 import type { ShardState } from "../../model/state.ts";
 import { diffShard } from "../../plan/diff.ts";
+import { shardRules } from "../../plan/rules.ts";
 import { batched } from "../batch.ts";
 import { connectionField, hostsField } from "../connection-fields.ts";
 import type { Fields } from "../fields.ts";
@@ -34,6 +36,16 @@ export const shard = live<ShardInputs, object>({
   inputs,
   changes: (desired, observed) => diffShard(desired, observed),
   plain: ["connection"],
+
+  async preflight(op, { hosts: _, connection, ...desired }) {
+    const observed = await look(op, connection, desired.name);
+    if (!observed) return [];
+    const empty = new Set((await ownsChunks(op, connection, desired.name)) ? [] : [desired.name]);
+    const { problems, warnings } = shardRules([desired], [observed], empty);
+    for (const warning of warnings) op.warn(formatProblems([warning]));
+    return problems;
+  },
+
   identify: ({ name }) => name,
 
   async apply(op, news, previous) {

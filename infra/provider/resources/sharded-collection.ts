@@ -1,9 +1,10 @@
 import { applyCollection } from "../../cluster/apply/collection.ts";
-import { collectionProblems } from "../../cluster/apply/preflight.ts";
+import { collectionFindings } from "../../cluster/apply/preflight.ts";
 import { observeCollections } from "../../cluster/observe/collections.ts";
 import type { Connection } from "../../model/connection.ts";
+import { formatProblems } from "../../model/problem.ts";
 import type { CollectionState, IndexState } from "../../model/state.ts";
-import { canonicalCollection, indexIdentity } from "../../plan/canonical.ts";
+import { alignCollations, canonicalCollection, canonicalIndex, pairIndexes } from "../../plan/canonical.ts";
 import { diffCollection } from "../../plan/diff.ts";
 import { batched } from "../batch.ts";
 import { connectionField } from "../connection-fields.ts";
@@ -100,7 +101,10 @@ export const shardedCollection = live<ShardedCollectionInputs, object>({
 
   async preflight(op, { connection, waitForBalance: _, ...desired }) {
     const client = await op.connections.router(connection);
-    return collectionProblems(op, client, canonicalCollection(desired), await look(op, connection, desired.namespace));
+    const observed = await look(op, connection, desired.namespace);
+    const { problems, warnings } = await collectionFindings(op, client, canonicalCollection(desired), observed);
+    for (const warning of warnings) op.warn(formatProblems([warning]));
+    return problems;
   },
 
   identify: ({ namespace }) => namespace,
@@ -123,7 +127,15 @@ export const shardedCollection = live<ShardedCollectionInputs, object>({
 });
 
 /** The indexes that are there and were declared. Those that somebody made by hand are not ours, and never become so. */
-function declaredOf(seen: CollectionState, ...declarations: readonly Pick<CollectionState, "indexes">[]): IndexState[] {
-  const known = new Set(declarations.flatMap(({ indexes }) => indexes ?? []).map(indexIdentity));
-  return seen.indexes.filter((index) => known.has(indexIdentity(index)));
+export function declaredOf(
+  seen: CollectionState,
+  ...declarations: readonly Pick<CollectionState, "indexes">[]
+): IndexState[] {
+  const present = canonicalCollection(seen).indexes;
+  const ours = declarations.flatMap(({ indexes }) => {
+    const want = (indexes ?? []).map(canonicalIndex);
+    const aligned = alignCollations(want, present);
+    return pairIndexes(want, aligned).pairs.map(({ observed }) => present[aligned.indexOf(observed)]?.name);
+  });
+  return seen.indexes.filter(({ name }) => ours.includes(name));
 }

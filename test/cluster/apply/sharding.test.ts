@@ -23,6 +23,8 @@ import {
 import type { CollectionState } from "../../../infra/model/state.ts";
 import { desiredCollection } from "../../../infra/plan/desired.ts";
 import { diffCollection } from "../../../infra/plan/diff.ts";
+import { shard } from "../../../infra/provider/resources/shard.ts";
+import { shardedCollection } from "../../../infra/provider/resources/sharded-collection.ts";
 import { ADMIN, type ShardedCluster, startShardedCluster } from "../../support/sharded-cluster.ts";
 import { TestOperation } from "../reference-cluster.ts";
 
@@ -241,6 +243,109 @@ describe("a sharded cluster", () => {
         message: expect.stringContaining("by_hand_1"),
       });
       expect(await names()).toContain("by_hand_1");
+    });
+
+    it("a unique index that one shard cannot build fails every time, and does not count as there", async () => {
+      await using op = new TestOperation();
+      const plain = declared("ix.half", sharded({ n: 1 }, { split: { at: [50] } }));
+      await applyCollection(op, connection, plain);
+      const client = await cluster.connect();
+      const documents = client.db("ix").collection("half");
+      // The last two lie on the second shard; the first one is asked for the list of indexes.
+      await documents.insertMany([
+        { n: 1, m: 1 },
+        { n: 60, m: 1 },
+        { n: 60, m: 1 },
+      ]);
+      const want = declared(
+        "ix.half",
+        sharded({ n: 1 }, { split: { at: [50] }, indexes: [{ key: { n: 1, m: 1 }, unique: true }] }),
+      );
+      const attempt = () => applyCollection(op, connection, want, { previous: plain });
+      await expect(attempt()).rejects.toThrow(/11000/);
+      expect((await documents.indexes()).map(({ name }) => name)).toContain("n_1_m_1");
+      const missing = [expect.objectContaining({ action: "create", path: 'indexes[{"n":1,"m":1}]' })];
+      // So many that they are read from the catalog, and few.
+      const many = Array.from({ length: 30 }, (_, n) => `ix.absent${n}`);
+      for (const namespaces of [["ix.half"], ["ix.half", ...many]]) {
+        const [seen] = await observeCollections(op, connection, namespaces);
+        expect(diffCollection(want, seen)).toEqual(missing);
+      }
+      await expect(attempt()).rejects.toThrow(/11000/);
+      await documents.deleteOne({ n: 60, m: 1 });
+      expect(diffCollection(want, await attempt())).toEqual([]);
+      const [seen] = await observeCollections(op, connection, ["ix.half", ...many]);
+      expect(diffCollection(want, seen)).toEqual([]);
+      await expect(documents.insertOne({ n: 60, m: 1 })).rejects.toMatchObject({ code: 11000 });
+    });
+
+    it("someone else's index on the same key stays", async () => {
+      await using op = new TestOperation();
+      const ours = (filter: Record<string, unknown>) =>
+        declared("ix.shared", sharded({ n: 1 }, { indexes: [{ key: { x: 1 }, partialFilterExpression: filter }] }));
+      const client = await cluster.connect();
+      const documents = client.db("ix").collection("shared");
+      await applyCollection(op, connection, declared("ix.shared", sharded({ n: 1 })));
+      await documents.createIndex({ x: 1 }, { name: "theirs", partialFilterExpression: { theirs: true } });
+      const first = ours({ ours: true });
+      const names = async () => (await documents.indexes()).map(({ name }) => name).sort();
+      expect(diffCollection(first, await applyCollection(op, connection, first)).map(({ action }) => action)).toEqual([
+        "seen",
+      ]);
+      const second = ours({ ours: false });
+      await applyCollection(op, connection, second, { previous: first });
+      expect(await names()).toEqual(["_id_", "n_1", "theirs", "x_1"]);
+      await applyCollection(op, connection, declared("ix.shared", sharded({ n: 1 })), { previous: second });
+      expect(await names()).toEqual(["_id_", "n_1", "theirs"]);
+    });
+
+    it("an index stays until it is known that its successor can be built", async () => {
+      await using op = new TestOperation();
+      const want = (unique: boolean) =>
+        declared("ix.successor", sharded({ n: 1 }, { indexes: [{ key: { n: 1, x: 1 }, unique }] }));
+      await applyCollection(op, connection, want(false));
+      const documents = (await cluster.connect()).db("ix").collection("successor");
+      const index = async () => (await documents.indexes()).find(({ name }) => name === "n_1_x_1");
+      const attempt = () => applyCollection(op, connection, want(true), { previous: want(false) });
+      await documents.insertMany([
+        { _id: 1 as never, n: 1, x: 7 },
+        { _id: 2 as never, n: 1, x: 7 },
+      ]);
+      op.news.length = 0;
+      await expect(attempt()).rejects.toThrow(/n: 1, x: 7(.|\n)*_id 1 and 2/);
+      expect(op.news.join()).not.toMatch(/dropping/);
+      expect(await index()).toMatchObject({ name: "n_1_x_1" });
+      // Elements of lists are not compared beforehand: only the build finds these.
+      await documents.updateOne({ _id: 1 as never }, { $set: { x: [1, 2] } });
+      await documents.updateOne({ _id: 2 as never }, { $set: { x: [2, 3] } });
+      await expect(attempt()).rejects.toThrow(/11000/);
+      expect(op.news.join()).toMatch(/making the old index again/);
+      expect(await index()).not.toMatchObject({ unique: true });
+      await documents.deleteOne({ _id: 2 as never });
+      await attempt();
+      expect(await index()).toMatchObject({ unique: true });
+    });
+
+    it("the provider tells of what would surprise, and refuses to move all documents of a shard", async () => {
+      await using base = new TestOperation();
+      const warnings: string[] = [];
+      const op = { ...base, signal: base.signal, warn: (text: string) => void warnings.push(text) };
+      const inRanges = declared("warn.a", sharded({ n: 1 }, { split: { at: [50] } }));
+      await applyCollection(op, connection, inRanges);
+      const inputs = { ...declared("warn.a", sharded({ n: 1 })), connection, waitForBalance: true };
+      expect(await shardedCollection.preflight?.(op, inputs)).toEqual([]);
+      expect(warnings).toHaveLength(2);
+      expect(warnings[0]).toMatch(/the range of the zone alfa from .* is not declared: it is removed/);
+      const [one] = await observeShards(op, connection);
+      if (!one) throw new Error("the cluster has no shard");
+      const moved = { ...one, zones: ["bravo"], hosts: ["127.0.0.1:1"], connection };
+      expect(await shard.preflight?.(op, moved)).toMatchObject([
+        {
+          message: expect.stringContaining("all its zoned documents would move"),
+          fix: expect.stringContaining("list the shards with their names and homes"),
+        },
+      ]);
+      expect(await shard.preflight?.(op, { ...moved, zones: ["alfa", "bravo"] })).toEqual([]);
     });
 
     it("every kind of index and key comes back as it was declared", async () => {

@@ -2,11 +2,11 @@ import fc from "fast-check";
 import { describe, expect, test, vi } from "vitest";
 import { withHosts } from "../../../infra/model/host.ts";
 import { keyParts } from "../../../infra/model/key.ts";
-import type { Snapshot } from "../../../infra/model/state.ts";
+import type { IndexState, Snapshot } from "../../../infra/model/state.ts";
 import { canonicalIndex, canonicalSnapshot, indexIdentity } from "../../../infra/plan/canonical.ts";
 import type { Change } from "../../../infra/plan/change.ts";
 import { desiredSnapshot } from "../../../infra/plan/desired.ts";
-import { diff } from "../../../infra/plan/diff.ts";
+import { diff, diffCollection } from "../../../infra/plan/diff.ts";
 import { orderChanges } from "../../../infra/plan/order.ts";
 import { reference } from "../../../stacks/reference.ts";
 import { snapshot } from "../../support/arbitraries.ts";
@@ -284,6 +284,30 @@ describe("what the server treats as the same is no difference", () => {
         ),
       ),
     ).toEqual([]);
+  });
+
+  test("indexes on one key are told apart by how they are built, then by name", () => {
+    const index = (name: string, filter?: string) => ({
+      name,
+      key: keyParts({ n: 1 }),
+      unique: false,
+      sparse: false,
+      hidden: false,
+      ...(filter === undefined ? {} : { partialFilterExpression: filter }),
+    });
+    const changes = (desired: IndexState[], observed: IndexState[]) =>
+      diffCollection({ ...bare, indexes: desired }, { ...bare, indexes: observed }).map(
+        ({ action, path }) => `${action} ${path}`,
+      );
+    const bare = { namespace: "a.b", key: keyParts({ x: 1 }), unique: false, balancing: true, ranges: [], indexes: [] };
+    const [ours, theirs] = [index("ours", '{"a":1}'), index("theirs", '{"b":1}')];
+    expect(changes([ours], [ours, theirs])).toEqual(['seen indexes[{"n":1} theirs]']);
+    expect(changes([ours], [theirs, ours])).toEqual(['seen indexes[{"n":1} theirs]']);
+    expect(changes([ours], [theirs])).toEqual(['create indexes[{"n":1} ours]', 'seen indexes[{"n":1} theirs]']);
+    expect(changes([ours], [theirs, index("other", '{"a":1}')])).toEqual(['seen indexes[{"n":1} theirs]']);
+    expect(changes([ours, theirs], [index("ours"), theirs])).toEqual([
+      'update indexes[{"n":1} ours].partialFilterExpression',
+    ]);
   });
 
   test("the text fields of an index, which the server keeps in no order", () => {

@@ -314,10 +314,16 @@ describe("shards", () => {
   test.each([
     ["another replica set", shard("s", ["a"], { replicaSet: "t" }), "problems", /declared as t/],
     ["draining", shard("s", ["a"]), "warnings", /being drained/],
-    ["all zones change", shard("s", ["b"]), "warnings", /zones change from a to b/],
+    ["all zones change", shard("s", ["b"]), "problems", /zones change from a to b: all its zoned documents would move/],
   ] as const)("%s", (_, desired, kind, message) => {
     const observed = shard("s", ["a"], { draining: message.source.includes("drained") });
     expect(shardRules([desired], [observed])[kind].map((one) => one.message)).toEqual([expect.stringMatching(message)]);
+  });
+  test("all zones of an empty shard may change", () => {
+    expect(shardRules([shard("s", ["b"])], [shard("s", ["a"])], new Set(["s"]))).toMatchObject({
+      problems: [],
+      warnings: [{ message: expect.stringMatching(/it holds no data yet/) }],
+    });
   });
   test("nothing is said when nothing changes, or zones only come", () => {
     expect(shardRules([shard("s", ["a", "b"]), shard("new", ["c"])], [shard("s", ["a"])])).toMatchObject({
@@ -349,6 +355,7 @@ describe("a whole cluster", () => {
   test("a zone that an undeclared collection still needs", () => {
     const { problems } = preflight(state(), state({ shards: [shard("s", ["b"])], collections: [ranged] }));
     expect(problems).toMatchObject([
+      { path: "shard s.zones", message: expect.stringContaining("all its zoned documents would move") },
       { path: "chat.c.ranges", message: expect.stringContaining("no shard would carry any more") },
     ]);
   });

@@ -135,6 +135,16 @@ describe("the planner's changes become the engine's property paths", () => {
       () => marks(diffCollection, collection, { ...collection, indexes: collection.indexes.slice(1) }),
       [["add", "indexes[0]"]],
     ],
+    [
+      "one of two indexes on a key",
+      () => {
+        const [b] = collection.indexes;
+        if (!b) throw new Error("the collection has no index");
+        const two = { ...collection, indexes: [{ ...b, name: "x", unique: true }, b] };
+        return marks(diffCollection, two, { ...two, indexes: two.indexes.slice(0, 1) });
+      },
+      [["add", "indexes[1]"]],
+    ],
     ["an index that nobody declared", () => marks(diffCollection, { ...collection, indexes: [] }, collection), []],
     [
       "the shard key",
