@@ -1,4 +1,5 @@
-import { readableBson, readableValue } from "../../model/bson-text.ts";
+import type { Document } from "mongodb";
+import { compareValues, readableBson, readableValue, toBsonText } from "../../model/bson-text.ts";
 import type { CollectionSpec, ShardSpec } from "../../model/spec.ts";
 import type { ZoneRange } from "../../model/state.ts";
 import { boundForServer } from "../../model/zone-range.ts";
@@ -152,14 +153,23 @@ async function checkDocuments(op: Operation, facts: Facts, spec: CollectionSpec,
         `${spec.namespace}: ${count(Number(n) - orphans, "document")} on ${shard.name} (zone ${shard.zones.join(", ")})${left}`,
       );
       const hint = Object.fromEntries(spec.key.map(({ field, kind }) => [field, kind]));
-      await mapConcurrently(foreignRanges(spec, shard), 8, async ({ zone, min, max }) => {
+      const deleting = deletions.flatMap(({ range }) => (range?.min && range?.max ? [range as Bounds] : []));
+      if (deleting.length < deletions.length) {
+        found.blind(`${spec.namespace}: ${shard.name} does not say which ranges it is yet to delete`);
+        return;
+      }
+      const places = foreignRanges(spec, shard).flatMap(({ zone, min, max }) => {
+        const bounds = { min: boundForServer(spec.key, min), max: boundForServer(spec.key, max) };
+        return outside(bounds, deleting).map((place) => ({ zone, ...place }));
+      });
+      await mapConcurrently(places, 8, async ({ zone, min, max }) => {
         const [stray] = await db
           .collection(collection)
           .find(
             {},
             {
-              min: boundForServer(spec.key, min),
-              max: boundForServer(spec.key, max),
+              min,
+              max,
               hint: hint as never,
               limit: 1,
               projection: { _id: 1 },
@@ -172,9 +182,9 @@ async function checkDocuments(op: Operation, facts: Facts, spec: CollectionSpec,
             if (Number(n) === 0 && codeOf(error) !== undefined) return [];
             throw error;
           });
-        if (stray && deletions.length === 0) {
+        if (stray) {
           found.wrong(
-            `${spec.namespace}: ${shard.name} holds documents of zone ${zone}, among them _id ${readableValue(stray._id)} (range from ${readableBson(min)})`,
+            `${spec.namespace}: ${shard.name} holds documents of zone ${zone}, among them _id ${readableValue(stray._id)} (range from ${readableBson(toBsonText(min))})`,
           );
         }
       });
@@ -186,8 +196,27 @@ async function readRangeDeletions(client: Parameters<typeof readConfig>[0], name
   return client
     .db("config")
     .collection("rangeDeletions")
-    .find({ nss: namespace }, { maxTimeMS: READ_MILLIS })
+    .find({ nss: namespace }, { maxTimeMS: READ_MILLIS, promoteLongs: false })
     .toArray();
+}
+
+interface Bounds {
+  readonly min: Document;
+  readonly max: Document;
+}
+
+/** The parts of a range that lie in none of the others, in order. */
+export function outside({ min, max }: Bounds, others: readonly Bounds[]): Bounds[] {
+  const parts: Bounds[] = [];
+  let from = min;
+  for (const other of others.toSorted((a, b) => compareValues(a.min, b.min))) {
+    if (compareValues(other.max, from) <= 0) continue;
+    if (compareValues(other.min, max) >= 0) break;
+    if (compareValues(from, other.min) < 0) parts.push({ min: from, max: other.min });
+    from = other.max;
+  }
+  if (compareValues(from, max) < 0) parts.push({ min: from, max });
+  return parts;
 }
 
 /** Ranges of zones that the shard does not carry; neighbours are taken together. */
