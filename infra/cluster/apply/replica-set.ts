@@ -7,7 +7,12 @@ import { type ConfigMember, planReconfig, type ReconfigStep } from "../../plan/r
 import type { Operation } from "../context.ts";
 import { asAlfabravoError, Code, codeOf, describeError, hasCode } from "../errors.ts";
 import { admin } from "../metadata.ts";
-import { type ReplicaSetAddress, readReplicaSetConfig, replicaSetFromConfig } from "../observe/replica-set.ts";
+import {
+  NoConfigError,
+  type ReplicaSetAddress,
+  readReplicaSetConfig,
+  replicaSetFromConfig,
+} from "../observe/replica-set.ts";
 import { waitFor } from "../wait.ts";
 
 /** How long an election, a reconfig or the return of a member may take, in milliseconds. */
@@ -16,6 +21,8 @@ const SETTLE_MILLIS = 60_000;
 const POLL_MILLIS = 15;
 /** News about a member that copies its data comes at most this often, in milliseconds. */
 const NEWS_MILLIS = 5_000;
+/** A primary without work writes into its oplog every 10 s, so a member that has caught up is never further behind, in milliseconds. */
+const IDLE_LAG_MILLIS = 20_000;
 
 export interface ReplicaSetRequest {
   readonly desired: ReplicaSetState;
@@ -23,19 +30,25 @@ export interface ReplicaSetRequest {
   /** The members among which the primary belongs. */
   readonly homeHosts: readonly string[];
   readonly tlsCaFile?: string | undefined;
+  /** The hosts of its members when it was last applied: where its data is, also when all of them are exchanged now. */
+  readonly knownHosts?: readonly string[] | undefined;
+  /** Milliseconds in which a member that recovers has to come closer to the primary; a minute by default. */
+  readonly stallMillis?: number | undefined;
 }
 
 /**
- * Makes a replica set what is desired: initiates it when none of its members belongs to one, else carries out the
- * planned reconfigs one by one. Then waits for a writable primary at home and for every member to be healthy.
+ * Makes a replica set what is desired: initiates it when none of its members, those known from before among them,
+ * belongs to one, else carries out the planned reconfigs one by one. Then waits for a writable primary at home and for
+ * every member to be healthy.
  *
  * @returns the configuration as read back
- * @throws AlfabravoError when a member belongs to another set, when there is no legal way, or when the set does not settle
+ * @throws AlfabravoError when a member belongs to another set, when there is no legal way, when the set does not settle,
+ *   or when only new members answer for a set that was there before: nothing is initiated then
  */
 export async function applyReplicaSet(op: Operation, request: ReplicaSetRequest): Promise<ReplicaSetState> {
   const set = new ReplicaSetControl(op, request);
   try {
-    const config = await readReplicaSetConfig(op, set.address, { everyMember: true });
+    const config = await set.presentConfig();
     if (config) await set.reconfigure(config);
     else await set.initiate();
     await set.primaryAtHome();
@@ -53,9 +66,14 @@ class ReplicaSetControl {
   readonly #op: Operation;
   readonly #desired: ReplicaSetState;
   readonly #home: ReadonlySet<HostPort>;
+  readonly #knownHosts: readonly HostPort[];
+  readonly #stallMillis: number;
 
-  constructor(op: Operation, { desired, credential, homeHosts, tlsCaFile }: ReplicaSetRequest) {
+  constructor(op: Operation, request: ReplicaSetRequest) {
+    const { desired, credential, homeHosts, tlsCaFile, knownHosts = [], stallMillis = SETTLE_MILLIS } = request;
     this.#op = op;
+    this.#knownHosts = knownHosts.map(normaliseHost);
+    this.#stallMillis = stallMillis;
     this.#desired = desired;
     this.#home = new Set(homeHosts.map(normaliseHost));
     this.address = {
@@ -78,6 +96,31 @@ class ReplicaSetControl {
     return (home.length > 0 ? home : electable)
       .toSorted((a, b) => b.priority - a.priority)
       .map(({ host }) => normaliseHost(host));
+  }
+
+  /**
+   * The configuration in force, from the members that are desired and those that were there before: when all hosts are
+   * exchanged, only the old ones know it.
+   *
+   * @returns undefined when all of them answer that they belong to no replica set
+   * @throws AlfabravoError when none shows one and one of them does not answer: it may hold the data
+   */
+  async presentConfig(): Promise<Document | undefined> {
+    const hosts = [...new Set([...this.address.hosts, ...this.#knownHosts])];
+    try {
+      return await readReplicaSetConfig(this.#op, { ...this.address, hosts }, { everyMember: true });
+    } catch (error) {
+      const silent = this.#knownHosts.filter((host) => !this.address.hosts.includes(host));
+      if (!(error instanceof NoConfigError) || silent.length === 0) throw error;
+      throw new AlfabravoError(
+        `${error.message}. Its members so far are ${this.#knownHosts.join(", ")}; no new, empty set of that name is initiated beside their data`,
+        {
+          where: silent.join(","),
+          next: `start the members so far again (${silent.join(", ")}), then run again: the new ones join them, copy the data, and the old ones leave last`,
+          cause: error,
+        },
+      );
+    }
   }
 
   async initiate(): Promise<void> {
@@ -197,10 +240,16 @@ class ReplicaSetControl {
     );
   }
 
-  /** Waits until every member answers as primary, secondary or arbiter. One that copies its data is waited for as long as it does. */
+  /**
+   * Waits until every member answers as primary, secondary or arbiter. One that copies its data, or catches up, is waited
+   * for as long as it does.
+   *
+   * @throws AlfabravoError when one does not answer in time, or recovers and comes no closer
+   */
   async allHealthy(hosts: readonly HostPort[] = this.address.hosts): Promise<void> {
     await Promise.all(
       hosts.map(async (host) => {
+        const recovery = new Recovery();
         let news = performance.now();
         for (;;) {
           const working = await waitFor(
@@ -221,7 +270,18 @@ class ReplicaSetControl {
           );
           if (!working) return;
           news = performance.now();
-          this.#op.progress(`${this.address.name}: ${host} copies its data`);
+          const status = await admin(await this.#member(host), { replSetGetStatus: 1 });
+          const seen = recovery.look(status);
+          if (recovery.stalledMillis > this.#stallMillis) {
+            throw new AlfabravoError(
+              `${host} of ${this.address.name} is ${seen} and has come no closer to the primary for ${Math.round(recovery.stalledMillis / 1000)} s`,
+              {
+                where: host,
+                next: `look at its log; when it is too stale to catch up, stop it, empty its data folder and start it again: it copies the data anew. When a hand has put it into maintenance, end that with replSetMaintenance: false. Then run again`,
+              },
+            );
+          }
+          this.#op.progress(`${this.address.name}: ${host} ${seen}`);
         }
       }),
     );
@@ -316,6 +376,38 @@ class ReplicaSetControl {
     const answer = await admin(await this.#member(primary), { getDefaultRWConcern: 1 });
     return answer.defaultWriteConcernSource === "global";
   }
+}
+
+/** Whether a member that is neither primary nor secondary gets anywhere, by its own `replSetGetStatus`. */
+class Recovery {
+  #optime = 0;
+  #leastLag = Number.POSITIVE_INFINITY;
+  #progress = performance.now();
+
+  get stalledMillis(): number {
+    return performance.now() - this.#progress;
+  }
+
+  /** @returns what the member does, for people */
+  look(status: Document): string {
+    const members = (status.members ?? []) as Document[];
+    const self = members.find((member) => member.self === true);
+    const state = String(self?.stateStr ?? "not yet sure of its state");
+    const optime = millisOf(self?.optimeDate);
+    const lag = Math.max(0, ...members.map((member) => millisOf(member.optimeDate))) - optime;
+    // The server bounds and repeats these by itself, and ends when it gives up.
+    const copies = state === "STARTUP2";
+    // A member that is not to take part still follows: without a distance to make up, what it applies is no progress.
+    const catchesUp = optime > this.#optime && (lag > IDLE_LAG_MILLIS || lag < this.#leastLag);
+    if (copies || state === "ROLLBACK" || catchesUp) this.#progress = performance.now();
+    this.#optime = optime;
+    this.#leastLag = Math.min(this.#leastLag, lag);
+    return copies ? "copies its data" : `${state}, ${Math.round(lag / 1000)} s behind`;
+  }
+}
+
+function millisOf(date: unknown): number {
+  return date instanceof Date ? date.getTime() : 0;
 }
 
 function isPrimary(answer: Document | string | undefined): boolean {

@@ -61,9 +61,10 @@ export const replicaSet = live<ReplicaSetInputs, object>({
   plain: ["homeHosts", "credential", "tlsCaFile"],
   identify: ({ name }) => name,
 
-  async apply(op, news) {
+  async apply(op, news, previous) {
     const { credential, homeHosts, tlsCaFile, ...desired } = news;
-    return { ...news, ...(await applyReplicaSet(op, { desired, credential, homeHosts, tlsCaFile })) };
+    const knownHosts = previous?.members.map(({ host }) => host);
+    return { ...news, ...(await applyReplicaSet(op, { desired, credential, homeHosts, tlsCaFile, knownHosts })) };
   },
 
   async observe(op, state) {

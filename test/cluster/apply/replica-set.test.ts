@@ -118,6 +118,22 @@ describe("a replica set over two datacenters (M1)", () => {
     desired = exchanged;
   });
 
+  it("does not wait for a member in maintenance without end", async () => {
+    await using op = new TestOperation();
+    const second = at(members.list, 1);
+    await second.admin({ replSetMaintenance: true });
+    try {
+      await expect(applyReplicaSet(op, { ...request(desired), stallMillis: 4_000 })).rejects.toMatchObject({
+        message: expect.stringMatching(/is RECOVERING, \d+ s behind and has come no closer to the primary for \d+ s/),
+        where: second.address,
+        next: expect.stringContaining("replSetMaintenance: false"),
+      });
+    } finally {
+      await second.admin({ replSetMaintenance: false });
+    }
+    await second.inState("secondary");
+  });
+
   it("leaves a set of another name, and members of another set, alone", async () => {
     await using op = new TestOperation();
     await expect(applyReplicaSet(op, request({ ...desired, name: "shard0009" }))).rejects.toMatchObject({
@@ -151,5 +167,61 @@ describe("a replica set over two datacenters (M1)", () => {
         homeHosts: [first.host],
       }),
     ).rejects.toMatchObject({ message: expect.stringContaining("127.0.0.1:23999"), next: expect.any(String) });
+  });
+});
+
+describe("a replica set whose hosts are all exchanged at once", () => {
+  let members: Members;
+  const state = (list: readonly Mongod[]): ReplicaSetState => ({
+    name: "moving",
+    role: "shard",
+    members: list.map((member, index) => memberState(member, { priority: 2 - index })),
+    settings: {},
+  });
+  const request = (list: readonly Mongod[], known?: readonly Mongod[]) => ({
+    desired: state(list),
+    credential: members.credential,
+    homeHosts: list.map(({ address }) => address),
+    knownHosts: known?.map(({ address }) => address),
+  });
+  const identity = async (member: Mongod) =>
+    String((await member.admin({ replSetGetConfig: 1 })).config.settings.replicaSetId);
+
+  beforeAll(async () => {
+    members = await startMembers(2, "moving");
+    await using op = new TestOperation();
+    await applyReplicaSet(op, request(members.list.slice()));
+    const client = await op.connections.member(at(members.list, 0).address, members.credential);
+    await client
+      .db("kept")
+      .collection<{ _id: number }>("it")
+      .insertOne({ _id: 1 }, { writeConcern: { w: 2 } });
+  });
+
+  afterAll(() => members?.[Symbol.asyncDispose]());
+
+  it("moves its data to the new ones and lets the old ones go last", async () => {
+    const old = members.list.slice();
+    const fresh = await members.add(2, "moving");
+    const before = await identity(at(old, 0));
+    await using op = new TestOperation();
+    const seen = await applyReplicaSet(op, request(fresh, old));
+    expect(diffReplicaSet(state(fresh), seen)).toEqual([]);
+    expect(await identity(at(fresh, 0))).toBe(before);
+    const client = await op.connections.member(at(fresh, 0).address, members.credential);
+    expect(await client.db("kept").collection("it").find().toArray()).toEqual([{ _id: 1 }]);
+  });
+
+  it("is not started anew, empty, when none of the old ones answers", async () => {
+    const old = members.list.slice(2);
+    await Promise.all(old.map((member) => member.kill()));
+    const fresh = await members.add(1, "moving");
+    await using op = new TestOperation();
+    await expect(applyReplicaSet(op, request(fresh, old))).rejects.toMatchObject({
+      message: expect.stringContaining("no new, empty set of that name is initiated beside their data"),
+      where: old.map(({ address }) => address).join(","),
+      next: expect.stringContaining("start the members so far again"),
+    });
+    await expect(at(fresh, 0).admin({ replSetGetStatus: 1 })).rejects.toMatchObject({ code: 94 });
   });
 });
