@@ -29,15 +29,22 @@ export async function commandLine(pid: number): Promise<readonly string[] | unde
   return text === "" ? undefined : text.replace(/\0$/, "").split("\0");
 }
 
-/** Every process that was started with this exact word. */
-export async function findByArgument(argument: string): Promise<readonly ProcessIdentity[]> {
+/** Every process whose command line is as asked. */
+export async function findProcesses(
+  matches: (words: readonly string[]) => boolean,
+): Promise<readonly ProcessIdentity[]> {
   const found = await Promise.all(
     (await allPids()).map(async (pid) => {
       const words = await commandLine(pid);
-      return words?.includes(argument) ? identify(pid) : undefined;
+      return words && matches(words) ? identify(pid) : undefined;
     }),
   );
   return found.filter((identity) => identity !== undefined);
+}
+
+/** Every process that was started with this exact word. */
+export function findByArgument(argument: string): Promise<readonly ProcessIdentity[]> {
+  return findProcesses((words) => words.includes(argument));
 }
 
 /** Who listens on a port of this machine, when the system lets us see it. */

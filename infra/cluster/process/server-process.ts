@@ -16,7 +16,7 @@ import {
 } from "./folder.ts";
 import { askServer } from "./hello.ts";
 import { tellingLines } from "./log-tail.ts";
-import { commandLine, findByArgument, holderOfPort, identify, isAlive, type ProcessIdentity } from "./os-process.ts";
+import { commandLine, findProcesses, holderOfPort, identify, isAlive, type ProcessIdentity } from "./os-process.ts";
 import { isPortFree, LOOPBACK, pickPort } from "./ports.ts";
 
 export interface ServerSpec {
@@ -56,11 +56,29 @@ export interface ServerState {
 export interface RunOptions {
   readonly signal: AbortSignal;
   readonly progress: (text: string) => void;
-  /** Milliseconds in which it has to play its role. */
+  /** Milliseconds in which it has to be up. */
   readonly readyMillis?: number;
 }
 
+/** What a call has made of a server. */
+interface Started {
+  readonly state: ServerState;
+  /** Not yet, of a member that is up and still copies its data or catches up. */
+  readonly playing: boolean;
+}
+
+/** After a restart the next server is stopped only when this one plays its role, so it is given more time for it. */
+interface Occasion {
+  readonly restart: boolean;
+  /** Whether its data was there before it was launched: it may hold a configuration. */
+  readonly data: boolean;
+}
+
 const READY_MILLIS = 120_000;
+/** How long a member that has just come up is given to be primary or secondary again: usually it takes a second or two. */
+const MEMBER_MILLIS = 10_000;
+/** A member that comes up says for a moment, until it has read its configuration, that it has none. */
+const LOADING_MILLIS = 1_000;
 const STOP_MILLIS = 60_000;
 /** After it a process that we started and do not want any more is killed: nothing of value was acknowledged yet. */
 const DISCARD_MILLIS = 5_000;
@@ -75,16 +93,24 @@ const EXIT_ADDRESS_IN_USE = 48;
 const PORT_ATTEMPTS = 3;
 
 /**
- * Makes the server run as `spec` says and waits until it plays its role. One that runs so already is left alone; one
- * that runs otherwise is restarted, never two of one cluster at a time.
+ * Makes the server run as `spec` says and waits until it plays its role, or is a member that still copies its data. One that runs so already is left alone; one
+ * that runs otherwise is restarted, never two of one cluster at a time, and none while another has not come back.
  *
  * A server that this call started and that does not come up is stopped again, so that nothing runs that no state knows.
  *
  * @throws AlfabravoError when the folder is another cluster's, the port is taken, or the server dies or stays silent
  */
 export async function ensureServer(spec: ServerSpec, options: RunOptions): Promise<ServerState> {
+  const { state, playing } = await ensured(spec, options);
+  if (playing) restartQueue(spec).isBack(spec.name);
+  return state;
+}
+
+async function ensured(spec: ServerSpec, options: RunOptions): Promise<Started> {
   const folder = processFolder(spec.dataDir, spec.name);
   const marker = await claimFolder(folder.path, spec);
+  // Before anything is ended or taken over.
+  await refuseOtherPort(spec, folder, marker);
   await untilNotDying(marker.process);
   const running = await findRunning(folder, marker);
   if (running && marker.ending) {
@@ -94,10 +120,14 @@ export async function ensureServer(spec: ServerSpec, options: RunOptions): Promi
       const adopted = await adopt(spec, folder, marker, running, options);
       return adopted ?? start(spec, folder, { ...marker, process: undefined }, options);
     }
-    return exclusive(spec.cluster, async () => {
+    return restartQueue(spec).restart(spec.name, options.signal, async (stopped) => {
+      await programOf(spec);
+      // Its own port is in use by itself.
+      if (spec.port !== 0 && spec.port !== marker.port) await portFor(spec, folder, marker);
       options.progress("restarting with changed settings");
+      stopped();
       await end(folder, marker, running, STOP_MILLIS);
-      return start(spec, folder, { ...marker, process: undefined }, options);
+      return start(spec, folder, { ...marker, process: undefined, ending: undefined }, options, true);
     });
   }
   return start(spec, folder, { ...marker, process: undefined, ending: undefined }, options);
@@ -138,6 +168,8 @@ export async function stopServer(
   const folder = processFolder(spec.dataDir, spec.name);
   const marker = await readMarker(folder.path);
   if (!marker) return;
+  // One that is to stay down is not waited for.
+  restartQueue({ cluster: marker.cluster, dataDir: spec.dataDir }).isBack(spec.name);
   const running = await findRunning(folder, marker);
   if (running) {
     progress(`stopping pid ${running.pid}`);
@@ -215,12 +247,12 @@ async function adopt(
   marker: Marker,
   running: ProcessIdentity,
   options: RunOptions,
-): Promise<ServerState | undefined> {
+): Promise<Started | undefined> {
   const port = marker.port ?? spec.port;
   await writeMarker(folder.path, { ...marker, process: running });
   const death = async () => ((await isAlive(running)) ? undefined : "it has ended");
   try {
-    return await ready(spec, folder, port, options, death, running);
+    return await ready(spec, folder, port, options, death, running, { restart: false, data: false });
   } catch (error) {
     options.signal.throwIfAborted();
     if (await isAlive(running)) throw error;
@@ -242,20 +274,16 @@ async function start(
   folder: ProcessFolder,
   marker: Marker,
   options: RunOptions,
-): Promise<ServerState> {
-  const program = await findProgram(spec.binDir, spec.program);
-  if (!program) {
-    throw new AlfabravoError(`there is no ${spec.program} that can be run in ${spec.binDir}`, {
-      where: spec.binDir,
-      next: "set MONGODB_BIN_DIR to a folder that holds mongod and mongos",
-    });
-  }
+  restart = false,
+): Promise<Started> {
+  const program = await programOf(spec);
+  const occasion = { restart, data: await hasData(folder) };
   for (let attempt = 1; ; attempt++) {
     const port = await portFor(spec, folder, marker);
     const chosenNow = spec.port === 0 && marker.port === undefined;
     const started = await launch(spec, folder, program, { ...marker, port });
     try {
-      return await ready(spec, folder, port, options, started.death, started.identity);
+      return await ready(spec, folder, port, options, started.death, started.identity, occasion);
     } catch (error) {
       await discard(folder, { ...marker, port }, started.identity);
       await writeMarker(folder.path, { ...marker, port: chosenNow ? undefined : port });
@@ -266,9 +294,18 @@ async function start(
   }
 }
 
-async function portFor(spec: ServerSpec, folder: ProcessFolder, marker: Marker): Promise<number> {
+async function programOf(spec: ServerSpec): Promise<string> {
+  const program = await findProgram(spec.binDir, spec.program);
+  if (program) return program;
+  throw new AlfabravoError(`there is no ${spec.program} that can be run in ${spec.binDir}`, {
+    where: spec.binDir,
+    next: "set MONGODB_BIN_DIR to a folder that holds mongod and mongos",
+  });
+}
+
+/** A member's port is part of its identity in its replica set. */
+async function refuseOtherPort(spec: ServerSpec, folder: ProcessFolder, marker: Marker): Promise<void> {
   const { port: remembered } = marker;
-  if (spec.port === 0 && remembered === undefined) return pickPort();
   const port = spec.port === 0 ? (remembered ?? 0) : spec.port;
   if (remembered !== undefined && port !== remembered && spec.program === "mongod" && (await hasData(folder))) {
     throw new AlfabravoError(
@@ -279,6 +316,13 @@ async function portFor(spec: ServerSpec, folder: ProcessFolder, marker: Marker):
       },
     );
   }
+}
+
+async function portFor(spec: ServerSpec, folder: ProcessFolder, marker: Marker): Promise<number> {
+  await refuseOtherPort(spec, folder, marker);
+  const { port: remembered } = marker;
+  if (spec.port === 0 && remembered === undefined) return pickPort();
+  const port = spec.port === 0 ? (remembered ?? 0) : spec.port;
   if (await isPortFree(port)) return port;
   const holder = await holderOrNobody(port);
   if (holder === "nobody") return port;
@@ -323,7 +367,7 @@ async function launch(spec: ServerSpec, folder: ProcessFolder, program: string, 
       // A session of its own: it lives on when whoever started it is interrupted or killed.
       detached: true,
       stdio: ["ignore", output.fd, output.fd],
-      env: { ...process.env, LC_ALL: "C" },
+      env: serverEnvironment(),
     });
     const failure = new Promise<Error>((resolve) => child.once("error", resolve));
     const { pid } = child;
@@ -344,6 +388,28 @@ async function launch(spec: ServerSpec, folder: ProcessFolder, program: string, 
   }
 }
 
+/**
+ * What a server needs of our environment. The rest may hold passphrases and tokens, and a server lives on, where its
+ * environment can be read, long after us.
+ */
+const INHERITED = [
+  ...["PATH", "HOME", "TMPDIR", "LANG", "TZ"],
+  // Of the program's libraries and its allocator, where they do not lie in the usual places.
+  ...["LD_LIBRARY_PATH", "GLIBC_TUNABLES"],
+  // The stand-in for mongos runs on Node and starts faster with it.
+  "NODE_COMPILE_CACHE",
+  // A test run marks what it starts with it, so that it can end what is left of it.
+  "ALFABRAVO_CI_RUN",
+];
+
+function serverEnvironment(): NodeJS.ProcessEnv {
+  const passed = INHERITED.flatMap((name) => {
+    const value = process.env[name];
+    return value === undefined ? [] : [[name, value] as const];
+  });
+  return { ...Object.fromEntries(passed), LC_ALL: "C" };
+}
+
 async function ready(
   spec: ServerSpec,
   folder: ProcessFolder,
@@ -351,10 +417,14 @@ async function ready(
   options: RunOptions,
   death: () => Promise<string | undefined>,
   identity: ProcessIdentity,
-): Promise<ServerState> {
+  occasion: Occasion,
+): Promise<Started> {
   const { signal, progress, readyMillis = READY_MILLIS } = options;
   const end = performance.now() + readyMillis;
   let last = "no answer yet";
+  let playing = true;
+  let memberSince: number | undefined;
+  let loneSince: number | undefined;
   for (;;) {
     signal.throwIfAborted();
     const reason = await death();
@@ -362,18 +432,29 @@ async function ready(
     try {
       const hello = await askServer(LOOPBACK, port, { hello: 1 }, ANSWER_MILLIS);
       const state = roleOf(hello);
-      if (state.plays) break;
+      if (state.lone) loneSince ??= performance.now();
+      else loneSince = undefined;
+      const loading = loneSince !== undefined && occasion.data && performance.now() - loneSince < LOADING_MILLIS;
+      if (state.plays && !loading) break;
       if (state.seen !== last) progress(state.seen);
       last = state.seen;
+      memberSince = state.member ? (memberSince ?? performance.now()) : undefined;
     } catch (error) {
+      memberSince = undefined;
       last = error instanceof Error ? error.message : String(error);
     }
-    if (performance.now() > end) {
+    // It is up and a member; copying its data may take it hours. Its replica set waits for it, or does without it.
+    const patience = occasion.restart ? readyMillis : Math.min(readyMillis, MEMBER_MILLIS);
+    if (memberSince !== undefined && performance.now() > memberSince + patience) {
+      playing = false;
+      break;
+    }
+    if (memberSince === undefined && performance.now() > end) {
       throw await failed(spec, folder, `it did not come up within ${readyMillis / 1000} s (last seen: ${last})`);
     }
     await delay(POLL_MILLIS, undefined, { signal });
   }
-  return {
+  const state: ServerState = {
     running: true,
     pid: identity.pid,
     port,
@@ -381,18 +462,27 @@ async function ready(
     version: await versionOf(port),
     arguments: serverArguments(spec, folder, port),
   };
+  return { state, playing };
+}
+
+interface Role {
+  readonly plays: boolean;
+  /** It belongs to a replica set. */
+  readonly member: boolean;
+  /** It waits to be told its replica set. */
+  readonly lone: boolean;
+  readonly seen: string;
 }
 
 /** A mongod plays its role as primary, secondary or arbiter, or when it waits to be told its replica set. */
-function roleOf(hello: Record<string, unknown>): { plays: boolean; seen: string } {
-  if (hello.ok !== 1) return { plays: false, seen: `hello says ${String(hello.errmsg ?? "no")}` };
-  if (hello.msg === "isdbgrid") return { plays: true, seen: "routing" };
-  const plays =
-    hello.isWritablePrimary === true ||
-    hello.secondary === true ||
-    hello.arbiterOnly === true ||
-    hello.isreplicaset === true;
-  return { plays, seen: plays ? "ready" : "answers, but is neither primary nor secondary yet" };
+function roleOf(hello: Record<string, unknown>): Role {
+  const none = { plays: false, member: false, lone: false };
+  if (hello.ok !== 1) return { ...none, seen: `hello says ${String(hello.errmsg ?? "no")}` };
+  if (hello.msg === "isdbgrid") return { ...none, plays: true, seen: "routing" };
+  const lone = hello.isreplicaset === true;
+  const plays = hello.isWritablePrimary === true || hello.secondary === true || hello.arbiterOnly === true || lone;
+  const member = typeof hello.setName === "string";
+  return { plays, member, lone, seen: plays ? "ready" : "answers, but is neither primary nor secondary yet" };
 }
 
 async function failed(spec: ServerSpec, folder: ProcessFolder, what: string): Promise<AlfabravoError> {
@@ -411,10 +501,20 @@ async function versionOf(port: number): Promise<string | undefined> {
 
 /** The server that runs on this folder, whether its start could still be written down or not. */
 async function findRunning(folder: ProcessFolder, marker: Marker): Promise<ProcessIdentity | undefined> {
+  const isServer = (words: readonly string[]) => isServerOf(words, folder);
   const { process: known } = marker;
-  if (known && (await isAlive(known)) && (await commandLine(known.pid))?.includes(folder.logPath)) return known;
-  const [found] = await findByArgument(folder.logPath);
+  if (known && (await isAlive(known)) && isServer((await commandLine(known.pid)) ?? [])) return known;
+  const [found] = await findProcesses(isServer);
   return found;
+}
+
+/**
+ * Whether these words are how this project starts a server on this folder. That the log is named proves nothing: who
+ * reads along with it names it too. The program itself may be a launcher or an interpreter.
+ */
+function isServerOf(words: readonly string[], folder: ProcessFolder): boolean {
+  const log = words.indexOf("--logpath");
+  return log > 0 && words[log + 1] === folder.logPath && words.includes("--keyFile") && words.includes("--port");
 }
 
 async function runsAs(
@@ -482,20 +582,54 @@ function signalProcess(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
+/** Whether there is data of a mongod in the process's folder. */
+export function holdsData(spec: Pick<ServerSpec, "dataDir" | "name">): Promise<boolean> {
+  return hasData(processFolder(spec.dataDir, spec.name));
+}
+
 async function hasData(folder: ProcessFolder): Promise<boolean> {
   const files = await readdir(folder.dbPath).catch(() => []);
   return files.some((file) => file.startsWith("WiredTiger"));
 }
 
-const queues = new Map<string, Promise<unknown>>();
+/** Restarts the servers of one cluster one after the other, and no other while one has not come back. */
+class RestartQueue {
+  #last: Promise<unknown> = Promise.resolve();
+  readonly #notBack = new Set<string>();
 
-/** Runs one action at a time for each key. */
-async function exclusive<T>(key: string, act: () => Promise<T>): Promise<T> {
-  const before = queues.get(key) ?? Promise.resolve();
-  const mine = before.then(act, act);
-  queues.set(
-    key,
-    mine.catch(() => undefined),
-  );
-  return mine;
+  /** @param act calls `stopped` when it is about to end the server */
+  restart(name: string, signal: AbortSignal, act: (stopped: () => void) => Promise<Started>): Promise<Started> {
+    const mine = this.#last.then(async () => {
+      signal.throwIfAborted();
+      const others = [...this.#notBack].filter((other) => other !== name);
+      if (others.length > 0) {
+        throw new AlfabravoError(
+          `${name} was not restarted because ${others.join(" and ")} did not come back; it still runs with its old settings`,
+          {
+            where: name,
+            next: `correct what keeps ${others.join(" and ")} from playing its role, then run again: ${name} is restarted then`,
+          },
+        );
+      }
+      return act(() => this.#notBack.add(name));
+    });
+    this.#last = mine.then(
+      ({ playing }) => (playing ? this.isBack(name) : undefined),
+      () => undefined,
+    );
+    return mine;
+  }
+
+  isBack(name: string): void {
+    this.#notBack.delete(name);
+  }
+}
+
+const queues = new Map<string, RestartQueue>();
+
+function restartQueue({ cluster, dataDir }: Pick<ServerSpec, "cluster" | "dataDir">): RestartQueue {
+  const key = `${path.resolve(dataDir)}\0${cluster}`;
+  const queue = queues.get(key) ?? new RestartQueue();
+  queues.set(key, queue);
+  return queue;
 }

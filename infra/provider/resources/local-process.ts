@@ -5,13 +5,14 @@ import { processFolder } from "../../cluster/process/folder.ts";
 import { LOOPBACK } from "../../cluster/process/ports.ts";
 import {
   ensureServer,
+  holdsData,
   isRunning,
   observeServer,
   type ServerSpec,
   type ServerState,
   stopServer,
 } from "../../cluster/process/server-process.ts";
-import type { Problem } from "../../model/problem.ts";
+import { AlfabravoError, type Problem } from "../../model/problem.ts";
 import { valueDiff } from "../diff.ts";
 import type { Fields } from "../fields.ts";
 import type { Resource } from "../resource.ts";
@@ -107,6 +108,7 @@ export const localProcess: Resource<LocalProcessInputs, LocalProcessState> = {
 
   /** Whether it still runs is asked of the system: it costs nothing, so an `up` without a refresh starts it again. */
   async diff(state, news) {
+    await refuseToLeaveData(state, news);
     const running = state.running && (await isRunning(state));
     return [
       ...[...IDENTITY, ...SETTINGS].flatMap((name) => valueDiff([name], state[name], news[name])),
@@ -140,6 +142,22 @@ export const localProcess: Resource<LocalProcessInputs, LocalProcessState> = {
     if (state.purge) await rm(processFolder(state.dataDir, state.name).path, { recursive: true, force: true });
   },
 };
+
+/**
+ * Another data folder has the process replaced: the new one would start empty, and with all of them the whole cluster.
+ * Told in the preview, before anything is touched.
+ */
+async function refuseToLeaveData(state: LocalProcessState, news: LocalProcessInputs): Promise<void> {
+  if (path.resolve(news.dataDir) === path.resolve(state.dataDir) || !(await holdsData(state))) return;
+  const from = processFolder(state.dataDir, state.name).path;
+  throw new AlfabravoError(
+    `the data of ${state.name} lies in ${from}; in the data folder ${news.dataDir}, which is declared now, it would start empty`,
+    {
+      where: from,
+      next: `set the data folder back to ${state.dataDir}; or stop the cluster's servers and move that whole folder to ${news.dataDir}, then run again; or, to begin anew with an empty cluster, destroy this one first`,
+    },
+  );
+}
 
 function recorded(news: LocalProcessInputs, seen: ServerState, previous?: LocalProcessState): LocalProcessState {
   const actualPort = seen.port ?? previous?.actualPort ?? news.port;

@@ -7,6 +7,7 @@ import path from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { processFolder, readMarker, writeMarker } from "../../../infra/cluster/process/folder.ts";
+import { askServer } from "../../../infra/cluster/process/hello.ts";
 import { ensureKeyfile } from "../../../infra/cluster/process/keyfile.ts";
 import { commandLine, findByArgument, identify, isAlive } from "../../../infra/cluster/process/os-process.ts";
 import { LOOPBACK, pickPort } from "../../../infra/cluster/process/ports.ts";
@@ -157,6 +158,75 @@ describe("a server process", () => {
     expect(pid).toBeDefined();
   });
 
+  test("is not mistaken for someone who reads its log", async () => {
+    const spec = await member();
+    const { pid, logPath } = await ensure(spec);
+    const reader = spawn("tail", ["-f", logPath], { stdio: "ignore" });
+    try {
+      await once(reader, "spawn");
+      process.kill(pid ?? 0, "SIGKILL");
+      await until("the killed server to be gone", 10_000, async () => ((await isRunning(spec)) ? undefined : true));
+      const again = await ensure(spec);
+      expect(again.pid).not.toBe(reader.pid);
+      await stopServer(spec);
+      expect(await isRunning(spec)).toBe(false);
+      // Known by its pid, even: as if the system had given the server's pid to the reader.
+      const folder = processFolder(dataDir, spec.name).path;
+      const identity = await identify(reader.pid ?? 0);
+      await writeMarker(folder, {
+        cluster: spec.cluster,
+        name: spec.name,
+        ...(await readMarker(folder)),
+        process: identity,
+      });
+      await stopServer(spec);
+      expect(identity && (await isAlive(identity))).toBe(true);
+    } finally {
+      reader.kill("SIGKILL");
+    }
+  });
+
+  test("gets none of the secrets in our environment", async () => {
+    process.env.ALFABRAVO_TEST_TOKEN = "a-token";
+    try {
+      const { pid } = await ensure(await member());
+      const words = (await readFile(`/proc/${pid}/environ`, "utf8")).split("\0").filter(Boolean);
+      const names = words.map((word) => word.split("=")[0]);
+      expect(names).toEqual(expect.arrayContaining(["PATH", "LC_ALL"]));
+      expect(words.join()).not.toContain("a-token");
+      expect(names.filter((name) => name?.startsWith("PULUMI"))).toEqual([]);
+    } finally {
+      delete process.env.ALFABRAVO_TEST_TOKEN;
+    }
+  });
+
+  test("that is a member and copies its data counts as started and is left running", async () => {
+    const first = await member({ name: "m0" });
+    const { port } = await ensure(first);
+    // Held up in its first copy, as by a large amount of data.
+    const copying = await member({
+      name: "m1",
+      setParameters: {
+        enableTestCommands: 1,
+        "failpoint.initialSyncHangBeforeCopyingDatabases": "{mode: 'alwaysOn'}",
+      },
+    });
+    const other = await ensure(copying);
+    const members = [port, other.port].map((p, _id) => ({ _id, host: `${LOOPBACK}:${p}`, priority: 1 - _id }));
+    await askServer(LOOPBACK, port ?? 0, { replSetInitiate: { _id: "s", version: 1, members } }, 10_000);
+    await until("the second one to be a member", 20_000, async () => {
+      const hello = await askServer(LOOPBACK, other.port ?? 0, { hello: 1 }, 2_000);
+      return hello.setName === "s" ? true : undefined;
+    });
+    process.kill(other.pid ?? 0, "SIGKILL");
+    const again = await ensure(copying, { readyMillis: 3_000 });
+    expect(again).toMatchObject({ running: true, port: other.port });
+    expect(again.pid).not.toBe(other.pid);
+    expect(await isRunning(copying)).toBe(true);
+    const hello = await askServer(LOOPBACK, again.port ?? 0, { hello: 1 }, 2_000);
+    expect(hello).toMatchObject({ setName: "s", secondary: false });
+  });
+
   test("two of one cluster are never restarted at the same time", async () => {
     const specs = [await member({ name: "m0" }), await member({ name: "m1" })];
     await Promise.all(specs.map((spec) => ensure(spec)));
@@ -254,6 +324,38 @@ describe("faults", () => {
     const { port } = await ensure(spec);
     const failure = await failureOf(ensure({ ...spec, port: await pickPort() }));
     expect(failure.message).toContain(`known to its replica set as ${LOOPBACK}:${port}`);
+  });
+
+  test("a member whose port or program cannot be had goes on as it is", async () => {
+    const spec = await member();
+    const { pid, port } = await ensure(spec);
+    const changed = { ...spec, oplogSizeMB: 64 };
+    expect((await failureOf(ensure({ ...changed, port: await pickPort() }))).message).toContain(
+      `known to its replica set as ${LOOPBACK}:${port}`,
+    );
+    expect((await failureOf(ensure({ ...changed, binDir: dataDir }))).message).toContain("there is no mongod");
+    expect(await observeServer(spec)).toMatchObject({ running: true, pid });
+  });
+
+  test("after a restart that failed the others are left alone, until it is back", async () => {
+    const specs = await Promise.all(["m0", "m1", "m2"].map((name) => member({ name })));
+    const before = await Promise.all(specs.map((spec) => ensure(spec)));
+    const outcomes = await Promise.all(
+      specs.map((spec) => failureOf(ensure({ ...spec, setParameters: { noSuchParameter: 1 } }))),
+    );
+    const [broken] = await Promise.all(specs.map((spec) => isRunning(spec))).then((up) =>
+      specs.filter((_, index) => !up[index]),
+    );
+    if (!broken) throw new Error("all of them run");
+    for (const [index, spec] of specs.entries()) {
+      if (spec === broken) continue;
+      expect(outcomes[index]?.message).toBe(
+        `${spec.name} was not restarted because ${broken.name} did not come back; it still runs with its old settings`,
+      );
+      expect(await observeServer(spec)).toMatchObject({ running: true, pid: before[index]?.pid });
+    }
+    await ensure({ ...broken, oplogSizeMB: 64 });
+    for (const spec of specs) expect((await ensure({ ...spec, oplogSizeMB: 64 })).running).toBe(true);
   });
 
   test("a folder of programs without the program", async () => {
