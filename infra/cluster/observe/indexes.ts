@@ -90,7 +90,8 @@ async function whole(
   const { database, collection } = splitNamespace(namespace);
   const stats = await client
     .db(database)
-    .collection(collection, { readPreference: "primaryPreferred" })
+    // A secondary that has yet to learn of the chunks would ask its primary first, which may be gone.
+    .collection(collection, { readPreference: "primaryPreferred", readConcern: { level: "available" } })
     .aggregate<{ name: string; shard?: string; building?: boolean }>(
       [{ $indexStats: {} }, { $project: { _id: 0, name: 1, shard: 1, building: 1 } }],
       { maxTimeMS: READ_MILLIS },
