@@ -3,6 +3,7 @@ import { applyReplicaSet } from "../../../infra/cluster/apply/replica-set.ts";
 import { observeReplicaSet } from "../../../infra/cluster/observe/replica-set.ts";
 import type { ReplicaSetState } from "../../../infra/model/state.ts";
 import { diffReplicaSet } from "../../../infra/plan/diff.ts";
+import { replicaSet } from "../../../infra/provider/resources/replica-set.ts";
 import type { Mongod } from "../../support/mongod.ts";
 import { TestOperation } from "../reference-cluster.ts";
 import { type Members, memberState, startMembers } from "./members.ts";
@@ -217,7 +218,10 @@ describe("a replica set whose hosts are all exchanged at once", () => {
     await Promise.all(old.map((member) => member.kill()));
     const fresh = await members.add(1, "moving");
     await using op = new TestOperation();
-    await expect(applyReplicaSet(op, request(fresh, old))).rejects.toMatchObject({
+    const declared = (list: readonly Mongod[]) => ({ ...state(list), ...request(list), reachable: true });
+    const operation = { connections: op.connections, progress: () => {}, warn: () => {}, signal: op.signal };
+    // By the resource: what it recorded last is where the data is.
+    await expect(replicaSet.converge(operation, declared(fresh), declared(old))).rejects.toMatchObject({
       message: expect.stringContaining("no new, empty set of that name is initiated beside their data"),
       where: old.map(({ address }) => address).join(","),
       next: expect.stringContaining("start the members so far again"),
