@@ -5,13 +5,12 @@
 import type {
   BalancerState,
   ClusterDefaultsState,
+  CollectionState,
+  DatabaseState,
   HostPort,
-  IndexState,
-  KeyPart,
-  Namespace,
+  MemberState,
   ReplicaSetSettings,
   UserState,
-  ZoneRange,
 } from "./state.ts";
 
 export interface DatacenterSpec {
@@ -23,17 +22,12 @@ export interface DatacenterSpec {
   readonly witness: boolean;
 }
 
-export interface MemberSpec {
+export interface MemberSpec extends Omit<MemberState, "host"> {
   /** Stable identity of the process, unique in the cluster, e.g. `shard0000-alfa-0`. */
   readonly name: string;
   readonly datacenter: string;
   /** Where it listens. Undefined until the environment has given it a place (a free port, a container). */
   readonly host: HostPort | undefined;
-  readonly priority: number;
-  readonly votes: 0 | 1;
-  readonly hidden: boolean;
-  readonly arbiterOnly: boolean;
-  readonly secondaryDelaySecs: number;
   /** Holds at least `datacenter`. */
   readonly tags: Readonly<Record<string, string>>;
 }
@@ -61,19 +55,9 @@ export interface RouterSpec {
   readonly host: HostPort | undefined;
 }
 
-export interface DatabaseSpec {
-  readonly name: string;
-  readonly primaryShard?: string | undefined;
-}
+export type DatabaseSpec = DatabaseState;
 
-export interface CollectionSpec {
-  readonly namespace: Namespace;
-  readonly key: readonly KeyPart[];
-  readonly unique: boolean;
-  readonly ranges: readonly ZoneRange[];
-  readonly indexes: readonly IndexState[];
-  readonly balancing: boolean;
-  readonly chunkSizeMiB?: number | undefined;
+export interface CollectionSpec extends CollectionState {
   /** The field that names the datacenter, when the ranges were made per datacenter value (M3, M10). */
   readonly datacenterField?: string | undefined;
 }
